@@ -1,0 +1,37 @@
+// Printable names of the public enumerations.
+#include "tinyloop/generate.h"
+#include "tinyloop/options.h"
+#include "tinyloop/reports.h"
+
+namespace tinyloop {
+
+const char* to_string(FinishReason reason) noexcept {
+  switch (reason) {
+    case FinishReason::eos: return "eos";
+    case FinishReason::stop_sequence: return "stop_sequence";
+    case FinishReason::max_tokens: return "max_tokens";
+    case FinishReason::cancelled: return "cancelled";
+    case FinishReason::deadline: return "deadline";
+  }
+  return "unknown";
+}
+
+const char* to_string(ArithmeticMode mode) noexcept {
+  switch (mode) {
+    case ArithmeticMode::f32: return "f32";
+  }
+  return "unknown";
+}
+
+const char* to_string(ReplicaState state) noexcept {
+  switch (state) {
+    case ReplicaState::loading: return "loading";
+    case ReplicaState::serving: return "serving";
+    case ReplicaState::draining: return "draining";
+    case ReplicaState::failed: return "failed";
+    case ReplicaState::closed: return "closed";
+  }
+  return "unknown";
+}
+
+}  // namespace tinyloop

@@ -1,0 +1,46 @@
+# The layers, one object library each: base <- kernels <- engine <- actors. A layer sees only the
+# folders below it and the public headers; tests/base/layers_test.cc checks the includes.
+function(tinyloop_layer name)
+  file(GLOB sources CONFIGURE_DEPENDS
+       ${PROJECT_SOURCE_DIR}/${name}/*.cc ${PROJECT_SOURCE_DIR}/${name}/cpu/*.cc)
+  if(TINYLOOP_CUDA_ENABLED)
+    file(GLOB device_sources CONFIGURE_DEPENDS
+         ${PROJECT_SOURCE_DIR}/${name}/*.cu ${PROJECT_SOURCE_DIR}/${name}/cuda/*.cu)
+    list(APPEND sources ${device_sources})
+  else()
+    list(FILTER sources EXCLUDE REGEX "_cuda\\.cc$")
+  endif()
+  add_library(tinyloop_${name} OBJECT ${sources})
+  target_include_directories(tinyloop_${name} PUBLIC
+      ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(tinyloop_${name} PRIVATE tinyloop_warnings)
+  target_compile_definitions(tinyloop_${name} PUBLIC
+      BOOST_ASIO_NO_DEPRECATED $<$<BOOL:${TINYLOOP_CUDA_ENABLED}>:TINYLOOP_WITH_CUDA=1>)
+endfunction()
+
+tinyloop_layer(base)
+tinyloop_layer(kernels)
+tinyloop_layer(engine)
+tinyloop_layer(actors)
+target_link_libraries(tinyloop_base PUBLIC Boost::headers Threads::Threads)
+target_link_libraries(tinyloop_kernels PUBLIC tinyloop_base hwy::hwy)
+target_link_libraries(tinyloop_engine PUBLIC tinyloop_kernels PRIVATE ICU::uc nlohmann_json::nlohmann_json)
+target_link_libraries(tinyloop_actors PUBLIC tinyloop_engine PRIVATE spdlog::spdlog)
+
+add_library(tinyloop
+    $<TARGET_OBJECTS:tinyloop_base> $<TARGET_OBJECTS:tinyloop_kernels>
+    $<TARGET_OBJECTS:tinyloop_engine> $<TARGET_OBJECTS:tinyloop_actors>)
+add_library(tinyloop::tinyloop ALIAS tinyloop)
+set_target_properties(tinyloop PROPERTIES VERSION ${PROJECT_VERSION} LINKER_LANGUAGE CXX)
+target_compile_features(tinyloop PUBLIC cxx_std_20)
+target_compile_definitions(tinyloop PUBLIC BOOST_ASIO_NO_DEPRECATED)
+target_include_directories(tinyloop PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(tinyloop
+    PUBLIC Boost::headers Threads::Threads
+    PRIVATE hwy::hwy ICU::uc spdlog::spdlog
+            $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+if(TINYLOOP_CUDA_ENABLED)
+  target_link_libraries(tinyloop PRIVATE CUDA::cudart_static)
+  target_link_libraries(tinyloop_kernels PUBLIC CUDA::cudart_static)
+endif()

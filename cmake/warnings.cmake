@@ -1,0 +1,19 @@
+# Warnings are errors, for host and device code alike. `tinyloop_warnings` is linked by every
+# target of this project and by nothing that is installed.
+add_library(tinyloop_warnings INTERFACE)
+set(host_warnings
+    -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Woverloaded-virtual
+    -Wnull-dereference -Wundef -Werror)
+target_compile_options(tinyloop_warnings INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:${host_warnings}>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xcompiler=-Wall,-Wextra,-Wshadow -Werror=all-warnings>")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 reports null dereferences and dangling copies inside the standard library's own inlined
+  # code once sanitizers or -O2 are on; the checks stay on for Clang.
+  target_compile_options(tinyloop_warnings INTERFACE
+      "$<$<COMPILE_LANGUAGE:CXX>:-Wno-null-dereference>")
+endif()
+if(TINYLOOP_SANITIZE MATCHES "thread")
+  # Asio uses std::atomic_thread_fence, which ThreadSanitizer does not model; GCC says so as a warning.
+  target_compile_options(tinyloop_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-tsan>")
+endif()

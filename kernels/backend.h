@@ -1,0 +1,61 @@
+// A device that can run the model's ops. The engine sees this interface alone; which device is
+// behind it is decided once, by make_backend.
+//
+// Thread rule: one backend belongs to one replica, and only that replica's thread calls it.
+// Ops are started in order and see each other's results; synchronise() waits for all of them.
+// Op arguments are checked by the caller; a breach is a bug and throws base::Failure(internal).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "kernels/attention.h"
+#include "kernels/copy_rows.h"
+#include "kernels/device_memory.h"
+#include "kernels/embed.h"
+#include "kernels/ffn_activation.h"
+#include "kernels/initial_state.h"
+#include "kernels/kv_append.h"
+#include "kernels/linear.h"
+#include "kernels/logits.h"
+#include "kernels/residual_add.h"
+#include "kernels/rms_norm.h"
+#include "kernels/rope.h"
+#include "kernels/scale_add.h"
+#include "tinyloop/options.h"
+
+namespace tinyloop::kernels {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual DeviceMemory& memory() = 0;
+  virtual ScalarType scratch_type() const = 0;  // of norm, scratch1, attn_down
+  virtual ScalarType kv_type() const = 0;       // of K/V pages
+  virtual std::string description() const = 0;  // "cpu (AVX3, 2 threads)": all that fixes the bits
+
+  virtual void embed(const EmbedArgs& args) = 0;
+  virtual void rms_norm(const RmsNormArgs& args) = 0;
+  virtual void linear(const LinearArgs& args) = 0;
+  virtual void rope(const RopeArgs& args) = 0;
+  virtual void kv_append(const KvAppendArgs& args) = 0;
+  virtual void attention(const AttentionArgs& args) = 0;
+  virtual void ffn_activation(const FfnActivationArgs& args) = 0;
+  virtual void residual_add(const ResidualAddArgs& args) = 0;
+  virtual void copy_rows(const CopyRowsArgs& args) = 0;
+  virtual void scale_add(const ScaleAddArgs& args) = 0;
+  virtual void initial_state(const InitialStateArgs& args) = 0;
+  virtual void logits(const LogitsArgs& args) = 0;
+
+  virtual void synchronise() = 0;
+};
+
+// Chooses by options.device: "cpu". Errors: invalid_argument for any other name.
+base::Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options);
+
+// What this build can say about CUDA: "not built in", "no driver (…)", or the devices by name.
+std::string cuda_status();
+
+}  // namespace tinyloop::kernels
