@@ -2,14 +2,11 @@
 // own unless the engine's owner chose it.
 #pragma once
 
-#include <functional>
-#include <string_view>
+#include "tinyloop/log.h"
 
 namespace tinyloop::base {
 
-enum class LogLevel : unsigned char { debug, info, warning, error };
-
-// Called from any of the engine's threads, also at the same time. Must not throw.
-using LogSink = std::function<void(LogLevel, std::string_view message)>;
+using tinyloop::LogLevel;
+using tinyloop::LogSink;
 
 }  // namespace tinyloop::base

@@ -1,0 +1,330 @@
+#include "engine/batch_engine.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "engine/buffer_pool.h"
+#include "engine/gguf_reader.h"
+#include "engine/kv_cache.h"
+#include "engine/model_spec.h"
+#include "engine/model_weights.h"
+#include "engine/plan_builder.h"
+#include "engine/planner.h"
+#include "engine/sampler.h"
+#include "engine/sequence.h"
+#include "engine/step_plan.h"
+#include "engine/step_runner.h"
+#include "engine/tokenizer_from_gguf.h"
+
+namespace tinyloop::engine {
+
+namespace {
+
+int32_t scratch_rows(const ModelOptions& options) {
+  return options.prefill_chunk > 0 ? options.prefill_chunk : options.max_seq_len;
+}
+
+BufferShape buffer_shape(const ModelSpec& spec, const ModelOptions& options) {
+  return {.max_seq_len = options.max_seq_len,
+          .rows = scratch_rows(options),
+          .logit_rows = std::min(options.max_sequences, scratch_rows(options)),
+          .d_model = spec.d_model,
+          .q_width = spec.heads * spec.head_dim,
+          .kv_width = spec.kv_heads * spec.head_dim,
+          .head_dim = spec.head_dim,
+          .ffn = spec.ffn,
+          .vocab = spec.vocab,
+          .injects = spec.injection != Injection::none,
+          .rope_base = spec.rope_base};
+}
+
+}  // namespace
+
+class BatchEngine::Impl final : public LogitsSink {
+ public:
+  Impl(ModelSpec spec, ModelWeights weights, BufferPool buffers,
+       std::shared_ptr<const Tokenizer> tokenizer, const ModelOptions& options,
+       kernels::Backend& backend, MemoryLedger& ledger, const base::LogSink& log)
+      : spec_(std::move(spec)),
+        weights_(std::move(weights)),
+        buffers_(std::move(buffers)),
+        tokenizer_(std::move(tokenizer)),
+        limits_{.vocab = spec_.vocab,
+                .max_seq_len = options.max_seq_len,
+                .default_loops = spec_.default_iterations,
+                .max_loops = spec_.max_iterations,
+                .trained_context = spec_.context_length},
+        planner_limits_{.rows = scratch_rows(options),
+                        .prefill_budget = options.prefill_budget,
+                        .hold_passes = options.hold_passes},
+        max_sequences_(size_t(options.max_sequences)),
+        cache_(backend.memory(), ledger, spec_.schedule(),
+               {backend.kv_type(), spec_.kv_heads, spec_.head_dim}, options.cache_budget_bytes),
+        runner_(spec_, weights_, buffers_, cache_, backend),
+        slots_(options.max_seq_len),
+        sampler_(size_t(spec_.vocab)),
+        log_(log) {
+    sequences_.reserve(max_sequences_);
+    verdicts_.reserve(max_sequences_);
+  }
+
+  void on_row(int32_t chunk, int32_t position, std::span<const float> logits) override;
+
+  size_t cache_bytes(const SequenceRequest& request) const;
+  SequenceId admit(SequenceRequest request, SequenceClient& client);
+  void finish(SequenceId id, FinishReason reason);
+  void fail_all(const base::Error& error) noexcept;
+  StepOutcome step();
+
+  ModelSpec spec_;
+  ModelWeights weights_;
+  BufferPool buffers_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  RequestLimits limits_;
+  PlannerLimits planner_limits_;
+  size_t max_sequences_;
+  KvCache cache_;
+  std::vector<std::unique_ptr<Sequence>> sequences_;  // in order of admission
+  std::function<void(const StepPlan&)> plan_observer_;
+
+ private:
+  void decide_pass();
+  void unbind_entries();
+  void build_plan();
+  void require_logits();
+  void commit(StepOutcome& outcome);
+  void finish_idle();
+  std::unique_ptr<Sequence> retire(size_t index);
+  void end(size_t index, FinishReason reason);
+  void fail(size_t index, const base::Error& error);
+
+  StepRunner runner_;
+  SlotPool slots_;
+  Sampler sampler_;
+  const base::LogSink& log_;
+  SequenceId next_id_ = 1;
+  uint64_t clock_ = 0;  // orders sequences at the planner's entrance
+  uint64_t pass_ = 0;
+  bool warned_context_ = false;
+
+  // Of the pass at hand; kept for their capacity.
+  std::vector<SequenceProgress> progress_;
+  std::vector<int32_t> entrance_;
+  std::vector<Decision> decisions_;
+  StepPlan plan_;
+  // What a sequence's logits led to, by index in sequences_.
+  struct Verdict {
+    std::optional<FinishReason> finished;
+    bool failed = false;
+  };
+  std::vector<Verdict> verdicts_;
+  int32_t generated_ = 0;
+};
+
+// ---- Requests ----------------------------------------------------------------------------------
+
+size_t BatchEngine::Impl::cache_bytes(const SequenceRequest& request) const {
+  const int32_t chunk = std::min(planner_limits_.rows, planner_limits_.prefill_budget);
+  return cache_.bytes(SequenceCache::max_pages(request.max_positions(), request.window, chunk),
+                      request.loops);
+}
+
+SequenceId BatchEngine::Impl::admit(SequenceRequest request, SequenceClient& client) {
+  TINYLOOP_CHECK(sequences_.size() < max_sequences_);
+  const size_t reserved = cache_bytes(request);
+  if (!warned_context_ && request.max_positions() > limits_.trained_context && log_) {
+    warned_context_ = true;
+    log_(base::LogLevel::warning,
+         "a request goes past the model's trained context of " +
+             std::to_string(limits_.trained_context) + " positions; said once");
+  }
+  sequences_.push_back(std::make_unique<Sequence>(next_id_, std::move(request), reserved, cache_,
+                                                  spec_.vocab, tokenizer_.get(), client, clock_));
+  ++clock_;
+  return next_id_++;
+}
+
+void BatchEngine::Impl::finish(SequenceId id, FinishReason reason) {
+  for (size_t i = 0; i < sequences_.size(); ++i) {
+    if (sequences_[i]->id() == id) return end(i, reason);
+  }
+}
+
+void BatchEngine::Impl::fail_all(const base::Error& error) noexcept {
+  while (!sequences_.empty()) fail(sequences_.size() - 1, error);
+}
+
+// ---- One pass ----------------------------------------------------------------------------------
+
+StepOutcome BatchEngine::Impl::step() {
+  StepOutcome outcome;
+  finish_idle();
+  decide_pass();
+  if (decisions_.empty()) return outcome;
+  build_plan();
+  if (plan_observer_) plan_observer_(plan_);
+  verdicts_.assign(sequences_.size(), {});
+  generated_ = 0;
+  runner_.run(plan_, *this);
+  commit(outcome);
+  return outcome;
+}
+
+// Decides until every sequence that enters has its memory; one that can not get it fails, alone.
+void BatchEngine::Impl::decide_pass() {
+  require_logits();
+  for (bool settled = false; !settled;) {
+    progress_.clear();
+    for (const auto& sequence : sequences_) progress_.push_back(sequence->progress());
+    decide(progress_, planner_limits_, entrance_, decisions_);
+    settled = true;
+    for (const Decision& d : decisions_) {
+      Sequence& sequence = *sequences_[size_t(d.sequence)];
+      if (!d.enters || bind_entry(d, sequence, slots_)) continue;
+      unbind_entries();
+      fail(size_t(d.sequence), {errc::out_of_memory, "K/V pages: the device has no more memory"});
+      settled = false;
+      break;
+    }
+  }
+}
+
+// Takes back the slots of rows that were about to enter; pages already bound stay with them.
+void BatchEngine::Impl::unbind_entries() {
+  for (const Decision& d : decisions_) {
+    if (d.enters) slots_.give_back(sequences_[size_t(d.sequence)]->slots());
+  }
+}
+
+// The logits row is allocated when it is first needed; every sequence needs it sooner or later.
+void BatchEngine::Impl::require_logits() {
+  if (sequences_.empty() || buffers_.logits()) return;
+  fail_all({errc::out_of_memory, "buffer 'logits': the device has no more memory"});
+}
+
+void BatchEngine::Impl::build_plan() {
+  plan_.clear();
+  plan_.pass = pass_++;
+  for (const Decision& d : decisions_) {
+    Sequence& sequence = *sequences_[size_t(d.sequence)];
+    if (d.enters && sequence.progress().done == 0) sequence.client().on_begin();
+    add_chunk(d, sequence, plan_);
+  }
+}
+
+void BatchEngine::Impl::on_row(int32_t chunk, int32_t position, std::span<const float> logits) {
+  const auto index = size_t(decisions_[size_t(chunk)].sequence);
+  Verdict& verdict = verdicts_[index];
+  if (verdict.failed) return;
+  Sequence& sequence = *sequences_[index];
+  const auto accepted = sequence.accept(position, logits, sampler_);
+  verdict.failed = !accepted;
+  if (!accepted) return;
+  verdict.finished = accepted->finished;
+  if (sequence.request().kind == SequenceKind::generate) ++generated_;
+}
+
+void BatchEngine::Impl::commit(StepOutcome& outcome) {
+  outcome.ran = true;
+  outcome.generated_tokens = generated_;
+  for (const Decision& d : decisions_) {
+    Sequence& sequence = *sequences_[size_t(d.sequence)];
+    SequenceProgress& progress = sequence.progress();
+    if (d.iteration != ChunkStep::kHeld) outcome.block_rows += d.rows;
+    if (d.enters) outcome.prompt_rows += std::clamp(progress.prompt - progress.done, 0, d.rows);
+    progress = advance(progress, d, clock_);
+    if (!d.leaves) continue;
+    ++clock_;
+    slots_.give_back(sequence.slots());
+    sequence.cache().slide(progress.done);
+  }
+  for (size_t i = sequences_.size(); i-- > 0;) {
+    if (verdicts_[i].failed) {
+      fail(i, {errc::internal, "the model's logits are not finite"});
+    } else if (verdicts_[i].finished) {
+      end(i, *verdicts_[i].finished);
+    }
+  }
+  cache_.publish();
+}
+
+// Sequences that have nothing to compute: a text of one token to score.
+void BatchEngine::Impl::finish_idle() {
+  for (size_t i = sequences_.size(); i-- > 0;) {
+    if (sequences_[i]->progress().ready > 0) continue;
+    sequences_[i]->client().on_begin();
+    end(i, FinishReason::max_tokens);
+  }
+}
+
+// ---- Ends --------------------------------------------------------------------------------------
+
+// Pages, slots and reservation are back before anyone hears of the end.
+std::unique_ptr<Sequence> BatchEngine::Impl::retire(size_t index) {
+  std::unique_ptr<Sequence> sequence = std::move(sequences_[index]);
+  sequences_.erase(sequences_.begin() + ptrdiff_t(index));
+  slots_.give_back(sequence->slots());
+  sequence->release_memory();
+  cache_.publish();
+  return sequence;
+}
+
+void BatchEngine::Impl::end(size_t index, FinishReason reason) { retire(index)->finish(reason); }
+
+void BatchEngine::Impl::fail(size_t index, const base::Error& error) {
+  retire(index)->client().on_failed(error);
+}
+
+// ---- The public face ---------------------------------------------------------------------------
+
+base::Result<std::unique_ptr<BatchEngine>> BatchEngine::load(const std::string& path,
+                                                             const ModelOptions& options,
+                                                             kernels::Backend& backend,
+                                                             MemoryLedger& ledger,
+                                                             const base::LogSink& log) try {
+  check_options(options).value();
+  const GgufFile file = GgufFile::open(path).value();
+  ModelSpec spec = read_model_spec(file).value();
+  auto tokenizer = load_tokenizer(file).value();
+  ModelWeights weights = ModelWeights::upload(spec, backend).value();
+  BufferPool buffers = BufferPool::allocate(buffer_shape(spec, options), backend, ledger).value();
+  spec.tensors = {};  // their data end with the file
+  auto shared_tokenizer =
+      tokenizer ? std::make_shared<const Tokenizer>(*std::move(tokenizer)) : nullptr;
+  auto impl = std::make_unique<Impl>(std::move(spec), std::move(weights), std::move(buffers),
+                                     std::move(shared_tokenizer), options, backend, ledger, log);
+  return std::unique_ptr<BatchEngine>(new BatchEngine(std::move(impl)));
+} catch (const base::Failure& failure) {
+  return failure.error();
+}
+
+BatchEngine::BatchEngine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+BatchEngine::~BatchEngine() = default;
+
+const RequestLimits& BatchEngine::limits() const { return impl_->limits_; }
+const ModelSpec& BatchEngine::spec() const { return impl_->spec_; }
+std::shared_ptr<const Tokenizer> BatchEngine::tokenizer() const { return impl_->tokenizer_; }
+size_t BatchEngine::cache_bytes(const SequenceRequest& request) const {
+  return impl_->cache_bytes(request);
+}
+
+bool BatchEngine::could_ever_fit(size_t bytes) const { return bytes <= impl_->cache_.budget(); }
+bool BatchEngine::try_reserve(size_t bytes) { return impl_->cache_.try_reserve(bytes); }
+void BatchEngine::cancel_reservation(size_t bytes) { impl_->cache_.cancel_reservation(bytes); }
+
+bool BatchEngine::has_room() const { return active() < impl_->max_sequences_; }
+size_t BatchEngine::active() const { return impl_->sequences_.size(); }
+SequenceId BatchEngine::admit(SequenceRequest request, SequenceClient& client) {
+  return impl_->admit(std::move(request), client);
+}
+void BatchEngine::finish(SequenceId id, FinishReason reason) { impl_->finish(id, reason); }
+void BatchEngine::fail_all(const base::Error& error) noexcept { impl_->fail_all(error); }
+StepOutcome BatchEngine::step() { return impl_->step(); }
+size_t BatchEngine::trim() { return impl_->cache_.trim(); }
+void BatchEngine::set_plan_observer(std::function<void(const StepPlan&)> observer) {
+  impl_->plan_observer_ = std::move(observer);
+}
+
+}  // namespace tinyloop::engine

@@ -1,0 +1,89 @@
+// The single-threaded heart of a replica: holds the model and the sequences in progress, and runs
+// one pass of the shared block at a time over all of them.
+//
+// Thread rule: everything is called by one thread (the replica's actor), save the const accessors
+// marked "any thread". No locks, no threads, no futures in here.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/memory_ledger.h"
+#include "engine/request.h"
+#include "engine/sequence_client.h"
+#include "kernels/backend.h"
+
+namespace tinyloop::engine {
+
+class Tokenizer;
+struct ModelSpec;
+struct StepPlan;
+
+using SequenceId = uint64_t;
+
+// What one pass did.
+struct StepOutcome {
+  int32_t block_rows = 0;        // rows that went through the shared block
+  int32_t prompt_rows = 0;       // rows that entered as prompt
+  int32_t generated_tokens = 0;
+  bool ran = false;              // false: no sequence had anything to run
+};
+
+class BatchEngine {
+ public:
+  // Reads and verifies the file, then allocates: on failure nothing stays allocated.
+  // `backend`, `ledger` and `log` must outlive the engine.
+  // Errors: io_error, bad_model_file, unsupported_model, out_of_memory, invalid_argument.
+  static base::Result<std::unique_ptr<BatchEngine>> load(const std::string& path,
+                                                         const ModelOptions& options,
+                                                         kernels::Backend& backend,
+                                                         MemoryLedger& ledger,
+                                                         const base::LogSink& log);
+  ~BatchEngine();
+
+  // Any thread; constant after the load.
+  const RequestLimits& limits() const;
+  const ModelSpec& spec() const;
+  std::shared_ptr<const Tokenizer> tokenizer() const;  // null: the file has none
+  // The worst-case K/V bytes of a request, in whole pages.
+  size_t cache_bytes(const SequenceRequest& request) const;
+
+  // Budget for K/V pages. A request must hold a reservation of cache_bytes(request) before it is
+  // admitted; it is given back when the sequence ends, or by cancel_reservation before that.
+  bool could_ever_fit(size_t bytes) const;
+  bool try_reserve(size_t bytes);
+  void cancel_reservation(size_t bytes);
+
+  // Sequences in progress, at most ModelOptions::max_sequences.
+  bool has_room() const;
+  size_t active() const;
+  // Takes over the request and its reservation. `client` must stay alive until it has been told
+  // the end. Throws nothing but std::bad_alloc, and then the sequence was not admitted and the
+  // reservation is still the caller's.
+  SequenceId admit(SequenceRequest request, SequenceClient& client);
+  // Ends a sequence now, with the tokens it has: pages go back at once and the client is told.
+  // An id that has ended already is ignored.
+  void finish(SequenceId id, FinishReason reason);
+  // Ends every sequence with an error.
+  void fail_all(const base::Error& error) noexcept;
+
+  // One pass. Tells clients about tokens and ends. A failure of one sequence (out_of_memory) is told
+  // to its client; Failure thrown from here means the replica can not go on.
+  StepOutcome step();
+
+  // Gives unused page slabs back to the device; returns the bytes.
+  size_t trim();
+
+  // Sees each plan before it is carried out (tests, dumps). Empty: off.
+  void set_plan_observer(std::function<void(const StepPlan&)> observer);
+
+ private:
+  class Impl;
+  explicit BatchEngine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tinyloop::engine

@@ -1,0 +1,60 @@
+#include "engine/generation.h"
+
+#include "engine/logprobs.h"
+
+namespace tinyloop::engine {
+
+Generation::Generation(const SequenceRequest& request, int32_t vocab, const Tokenizer* tokenizer,
+                       SequenceClient& client)
+    : request_(request),
+      tokenizer_(tokenizer),
+      client_(client),
+      stops_(request.config.stop_sequences),
+      history_(size_t(vocab)) {
+  const size_t token_text =
+      tokenizer ? TextDecoder::max_output(tokenizer->max_token_bytes()) : 0;
+  text_.reserve(token_text);
+  stops_.reserve(size_t(request.config.max_tokens), token_text);
+  history_.add(request.tokens);
+  if (request.config.logprobs) logprobs_.top.reserve(size_t(*request.config.logprobs));
+}
+
+std::optional<Generation::Choice> Generation::choose(std::span<const float> logits,
+                                                     int32_t position, Sampler& sampler) {
+  const GenerateConfig& config = request_.config;
+  const auto token = sampler.sample(logits, config, history_, uint64_t(position));
+  if (!token) return std::nullopt;
+  if (config.logprobs && !position_logprobs(logits, *token, *config.logprobs, logprobs_)) {
+    return std::nullopt;
+  }
+  history_.add(*token);
+  ++generated_;
+  const StopMatcher::Step step = take(*token);
+  client_.on_token(*token, step.text, config.logprobs ? &logprobs_ : nullptr);
+  return Choice{*token, finish_reason(*token, step.stopped)};
+}
+
+std::string_view Generation::remaining_text() {
+  if (stops_.stopped()) return {};
+  text_.clear();
+  decoder_.flush(text_);
+  return stops_.finish(text_).text;
+}
+
+StopMatcher::Step Generation::take(int32_t token) {
+  text_.clear();
+  if (tokenizer_) decoder_.push(tokenizer_->token_bytes(token), text_);
+  return stops_.push(token, text_);
+}
+
+std::optional<FinishReason> Generation::finish_reason(int32_t token, bool stopped) const {
+  if (stopped) return FinishReason::stop_sequence;
+  const GenerateConfig& config = request_.config;
+  if (config.eos == EosMode::stop && tokenizer_ && tokenizer_->eos() == token) {
+    return FinishReason::eos;
+  }
+  if (generated_ == config.max_tokens) return FinishReason::max_tokens;
+  return std::nullopt;
+}
+
+}  // namespace tinyloop::engine

@@ -1,0 +1,65 @@
+#include "engine/plan_builder.h"
+
+#include "base/check.h"
+
+namespace tinyloop::engine {
+
+SlotPool::SlotPool(int32_t slots) {
+  free_.reserve(size_t(slots));
+  for (int32_t slot = slots; slot-- > 0;) free_.push_back(slot);
+}
+
+void SlotPool::take(int32_t count, std::vector<int32_t>& into) {
+  TINYLOOP_CHECK(count <= free());
+  for (int32_t i = 0; i < count; ++i) {
+    into.push_back(free_.back());
+    free_.pop_back();
+  }
+}
+
+void SlotPool::give_back(std::vector<int32_t>& slots) {
+  while (!slots.empty()) {
+    free_.push_back(slots.back());
+    slots.pop_back();
+  }
+}
+
+bool bind_entry(const Decision& decision, Sequence& sequence, SlotPool& slots) {
+  if (!sequence.cache().extend(sequence.progress().done + decision.rows)) return false;
+  slots.take(decision.rows, sequence.slots());
+  return true;
+}
+
+void add_chunk(const Decision& decision, Sequence& sequence, StepPlan& plan) {
+  const SequenceProgress& progress = sequence.progress();
+  const int32_t end = progress.done + decision.rows;
+  const int32_t pages = pages_for(end);
+  ChunkStep chunk{.sequence = sequence.id(),
+                  .rows = decision.rows,
+                  .first_position = progress.done,
+                  .depth = progress.depth,
+                  .iteration = decision.iteration,
+                  .window = sequence.request().window,
+                  .enters = decision.enters,
+                  .leaves = decision.leaves,
+                  .logit_rows = decision.leaves ? sequence.logit_rows(decision.rows, end) : 0,
+                  .first_row = int32_t(plan.tokens.size()),
+                  .pages = pages,
+                  .outer_table = int32_t(plan.outer_pages.size()),
+                  .loop_table = int32_t(plan.loop_pages.size())};
+  for (int32_t row = 0; row < decision.rows; ++row) {
+    plan.tokens.push_back(sequence.token(progress.done + row));
+    plan.slots.push_back(sequence.slots()[size_t(row)]);
+  }
+  if (chunk.enters || chunk.leaves) {
+    const auto outer = sequence.cache().table(kOuterGroup);
+    plan.outer_pages.insert(plan.outer_pages.end(), outer.begin(), outer.end());
+  }
+  if (chunk.iteration != ChunkStep::kHeld) {
+    const auto loop = sequence.cache().table(kOuterGroup + 1 + chunk.iteration);
+    plan.loop_pages.insert(plan.loop_pages.end(), loop.begin(), loop.end());
+  }
+  plan.chunks.push_back(chunk);
+}
+
+}  // namespace tinyloop::engine

@@ -1,0 +1,79 @@
+#include "engine/row_batch.h"
+
+namespace tinyloop::engine {
+
+namespace {
+
+bool takes_part(const ChunkStep& chunk, RowBatch::Stage stage) {
+  switch (stage) {
+    case RowBatch::Stage::enter: return chunk.enters;
+    case RowBatch::Stage::iterate: return chunk.iteration != ChunkStep::kHeld;
+    case RowBatch::Stage::leave: return chunk.leaves;
+  }
+  return false;
+}
+
+template <class T>
+const T* stage_array(kernels::DeviceMemory& memory, const std::vector<T>& array) {
+  return static_cast<const T*>(memory.stage(array.data(), array.size() * sizeof(T)));
+}
+
+}  // namespace
+
+void RowBatch::gather(const StepPlan& plan, Stage stage, const KvCache& cache,
+                      kernels::DeviceMemory& memory) {
+  clear();
+  for (const ChunkStep& chunk : plan.chunks) {
+    if (takes_part(chunk, stage)) add(plan, chunk, stage, cache);
+  }
+  if (slots_.empty()) return;
+  device_slots_ = stage_array(memory, slots_);
+  device_positions_ = stage_array(memory, positions_);
+  device_tokens_ = stage_array(memory, tokens_);
+  view_ = {.layout = cache.layout(),
+           .layer_offset = 0,
+           .pages = stage_array(memory, pages_),
+           .tables = stage_array(memory, tables_),
+           .windows = stage_array(memory, windows_),
+           .row_table = stage_array(memory, row_table_),
+           .positions = device_positions_};
+}
+
+kernels::KvView RowBatch::view(const KvCache& cache, int32_t layer) const {
+  kernels::KvView view = view_;
+  view.layer_offset = size_t(layer) * cache.layout().layer_bytes();
+  return view;
+}
+
+void RowBatch::clear() {
+  slots_.clear();
+  positions_.clear();
+  tokens_.clear();
+  row_table_.clear();
+  tables_.clear();
+  windows_.clear();
+  pages_.clear();
+}
+
+void RowBatch::add(const StepPlan& plan, const ChunkStep& chunk, Stage stage,
+                   const KvCache& cache) {
+  const bool loop = stage == Stage::iterate;
+  const auto table = int32_t(tables_.size());
+  tables_.push_back(int32_t(pages_.size()));
+  windows_.push_back(chunk.window);
+  const PagePool& pool = cache.pool(loop ? kOuterGroup + 1 : kOuterGroup);
+  const int32_t* pages = loop ? plan.loop_pages.data() + chunk.loop_table
+                              : plan.outer_pages.data() + chunk.outer_table;
+  const int32_t count = pool.page_bytes() > 0 ? chunk.pages : 0;
+  for (int32_t i = 0; i < count; ++i) {
+    pages_.push_back(pages[i] == PagePool::kNoPage ? nullptr : pool.address(pages[i]));
+  }
+  for (int32_t i = 0; i < chunk.rows; ++i) {
+    slots_.push_back(plan.slots[size_t(chunk.first_row + i)]);
+    tokens_.push_back(plan.tokens[size_t(chunk.first_row + i)]);
+    positions_.push_back(chunk.first_position + i);
+    row_table_.push_back(table);
+  }
+}
+
+}  // namespace tinyloop::engine

@@ -1,0 +1,194 @@
+#include "engine/step_runner.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tinyloop::engine {
+
+using kernels::RowView;
+
+StepRunner::StepRunner(const ModelSpec& spec, const ModelWeights& weights, BufferPool& buffers,
+                       KvCache& cache, kernels::Backend& backend)
+    : spec_(spec), weights_(weights), buffers_(buffers), cache_(cache), backend_(backend) {}
+
+void StepRunner::run(const StepPlan& plan, LogitsSink& sink) {
+  kernels::DeviceMemory& memory = backend_.memory();
+  memory.begin_step();
+  entering_.gather(plan, RowBatch::Stage::enter, cache_, memory);
+  iterating_.gather(plan, RowBatch::Stage::iterate, cache_, memory);
+  leaving_.gather(plan, RowBatch::Stage::leave, cache_, memory);
+
+  if (entering_.rows() > 0) enter(entering_);
+  if (iterating_.rows() > 0) iterate(iterating_);
+  if (leaving_.rows() > 0) {
+    for (int32_t c = 0; c < spec_.coda; ++c) {
+      layer(weights_.coda[size_t(c)], leaving_, spec_.prelude + c);
+    }
+  }
+  head(plan, sink);
+  backend_.synchronise();
+}
+
+// e = prelude(E[token] · scale); s_0 = e, zeros, or normal values.
+void StepRunner::enter(const RowBatch& batch) {
+  const RowView main = buffers_.main(batch.slots());
+  backend_.embed({.table = weights_.embedding,
+                  .tokens = batch.tokens(),
+                  .rows = batch.rows(),
+                  .scale = spec_.embedding_scale,
+                  .y = main});
+  for (int32_t p = 0; p < spec_.prelude; ++p) layer(weights_.prelude[size_t(p)], batch, p);
+  if (spec_.injection != Injection::none) {
+    backend_.copy_rows({main, buffers_.injected(batch.slots()), batch.rows(), spec_.d_model});
+  }
+  if (spec_.initial_state == InitialState::prelude) return;
+  backend_.initial_state(
+      {.std = spec_.initial_state == InitialState::normal ? spec_.initial_state_std : 0.0f,
+       .positions = batch.positions(),
+       .y = main,
+       .rows = batch.rows(),
+       .cols = spec_.d_model});
+}
+
+// s_i = block(inject(s_{i−1}, e)), normed where the file has a loop norm. Rows at different
+// iterations run together: only their page tables differ.
+void StepRunner::iterate(const RowBatch& batch) {
+  inject(batch);
+  for (int32_t l = 0; l < spec_.shared; ++l) layer(weights_.shared[size_t(l)], batch, l);
+  if (weights_.loop_norm) {
+    const RowView main = buffers_.main(batch.slots());
+    norm(main, weights_.loop_norm, main, batch.rows());
+  }
+}
+
+void StepRunner::inject(const RowBatch& batch) {
+  const RowView main = buffers_.main(batch.slots());
+  const RowView e = buffers_.injected(batch.slots());
+  const RowView scratch = buffers_.scratch1(), branch = buffers_.norm();
+  const int32_t rows = batch.rows(), d = spec_.d_model;
+  switch (spec_.injection) {
+    case Injection::none:
+      return;
+    case Injection::add:
+      return backend_.residual_add({e, main, rows, d});
+    case Injection::linear:
+      backend_.copy_rows({main, scratch, rows, d});
+      backend_.copy_rows({e, scratch.from_column(d), rows, d});
+      backend_.linear({weights_.inject, scratch, branch, rows});
+      return backend_.copy_rows({branch, main, rows, d});
+    case Injection::diagonal:
+      backend_.copy_rows({e, scratch, rows, d});
+      backend_.linear({weights_.inject, scratch, branch, rows});
+      return backend_.scale_add({weights_.inject_decay.data, branch, main, rows, d});
+  }
+}
+
+void StepRunner::layer(const LayerWeights& weights, const RowBatch& batch, int32_t cache_layer) {
+  attention(weights, batch, cache_layer);
+  feed_forward(weights, batch);
+}
+
+// x += post(W_o · attn(rms(x)))
+void StepRunner::attention(const LayerWeights& weights, const RowBatch& batch,
+                           int32_t cache_layer) {
+  const int32_t rows = batch.rows(), head_dim = spec_.head_dim;
+  const int32_t q_width = spec_.heads * head_dim, kv_width = spec_.kv_heads * head_dim;
+  const RowView x = buffers_.norm(), out = buffers_.attn_down();
+  const RowView q = buffers_.scratch1();
+  const RowView k = q.from_column(q_width), v = k.from_column(kv_width);
+  const kernels::KvView cache = batch.view(cache_, cache_layer);
+
+  norm(buffers_.main(batch.slots()), weights.attn_norm, x, rows);
+  backend_.linear({weights.q, x, q, rows});
+  backend_.linear({weights.k, x, k, rows});
+  backend_.linear({weights.v, x, v, rows});
+  head_norm(q, weights.q_norm, spec_.heads, rows);
+  head_norm(k, weights.k_norm, spec_.kv_heads, rows);
+  const float* table = buffers_.rope_table();
+  backend_.rope({q, batch.positions(), table, rows, spec_.heads, head_dim});
+  backend_.rope({k, batch.positions(), table, rows, spec_.kv_heads, head_dim});
+  backend_.kv_append({k, v, cache, rows});
+  backend_.attention({q, out, cache, rows, spec_.heads});
+  backend_.linear({weights.o, out, x, rows});
+  join(weights.attn_post_norm, batch);
+}
+
+// x += post(W_down · act(W_gate · h, W_up · h)), h = rms(x)
+void StepRunner::feed_forward(const LayerWeights& weights, const RowBatch& batch) {
+  const int32_t rows = batch.rows();
+  const RowView x = buffers_.norm(), out = buffers_.attn_down();
+  const RowView gate = buffers_.scratch1(), up = gate.from_column(spec_.ffn);
+
+  norm(buffers_.main(batch.slots()), weights.ffn_norm, x, rows);
+  if (weights.gate) backend_.linear({weights.gate, x, gate, rows});
+  backend_.linear({weights.up, x, up, rows});
+  backend_.ffn_activation({spec_.ffn_type, gate, up, out, rows, spec_.ffn});
+  backend_.linear({weights.down, out, x, rows});
+  join(weights.ffn_post_norm, batch);
+}
+
+// A layer's branch, which stands in the norm buffer, joins the residual stream.
+void StepRunner::join(const WeightVector& post_norm, const RowBatch& batch) {
+  const RowView branch = buffers_.norm();
+  if (post_norm) norm(branch, post_norm, branch, batch.rows());
+  backend_.residual_add({branch, buffers_.main(batch.slots()), batch.rows(), spec_.d_model});
+}
+
+void StepRunner::norm(const RowView& x, const WeightVector& weight, const RowView& y,
+                      int32_t rows) {
+  backend_.rms_norm({x, y, weight.data, rows, 1, weight.size, spec_.eps});
+}
+
+// q or k: a norm over each head, or over all heads at once; the weight's length says which.
+void StepRunner::head_norm(const RowView& x, const WeightVector& weight, int32_t heads,
+                           int32_t rows) {
+  if (!weight) return;
+  const int32_t groups = heads * spec_.head_dim / weight.size;
+  backend_.rms_norm({x, x, weight.data, rows, groups, weight.size, spec_.eps});
+}
+
+// logits = softcap(W_out · rms(x)) for the rows that want them, as many at a time as the logits
+// buffer holds.
+void StepRunner::head(const StepPlan& plan, LogitsSink& sink) {
+  head_rows_.clear();
+  head_slots_.clear();
+  for (size_t c = 0; c < plan.chunks.size(); ++c) {
+    const ChunkStep& chunk = plan.chunks[c];
+    for (int32_t row = chunk.rows - chunk.logit_rows; row < chunk.rows; ++row) {
+      head_rows_.push_back({int32_t(c), chunk.first_position + row});
+      head_slots_.push_back(plan.slots[size_t(chunk.first_row + row)]);
+    }
+  }
+  const auto capacity = size_t(buffers_.shape().logit_rows);
+  for (size_t first = 0; first < head_rows_.size(); first += capacity) {
+    head_rows(first, std::min(capacity, head_rows_.size() - first), sink);
+  }
+}
+
+void StepRunner::head_rows(size_t first, size_t count, LogitsSink& sink) {
+  kernels::DeviceMemory& memory = backend_.memory();
+  const auto* slots = static_cast<const int32_t*>(
+      memory.stage(head_slots_.data() + first, count * sizeof(int32_t)));
+  const RowView main = buffers_.main(slots), x = buffers_.norm();
+  const auto rows = int32_t(count);
+  if (weights_.output_norm) {
+    norm(main, weights_.output_norm, x, rows);
+  } else {
+    backend_.copy_rows({main, x, rows, spec_.d_model});
+  }
+  float* logits = buffers_.logits();
+  TINYLOOP_CHECK(logits != nullptr);
+  backend_.logits({weights_.head, x, logits, rows, spec_.logit_softcap});
+  backend_.synchronise();
+
+  const auto vocab = size_t(spec_.vocab);
+  host_logits_.resize(std::max(host_logits_.size(), count * vocab));
+  memory.copy_out(host_logits_.data(), logits, count * vocab * sizeof(float));
+  for (size_t i = 0; i < count; ++i) {
+    const HeadRow& row = head_rows_[first + i];
+    sink.on_row(row.chunk, row.position, {host_logits_.data() + i * vocab, vocab});
+  }
+}
+
+}  // namespace tinyloop::engine

@@ -1,0 +1,67 @@
+// Carries out a plan: the one forward path of the engine. Prefill, decode, scoring, chunks and
+// batches are all plans over it, and so give the same bits.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/buffer_pool.h"
+#include "engine/kv_cache.h"
+#include "engine/model_spec.h"
+#include "engine/model_weights.h"
+#include "engine/row_batch.h"
+#include "engine/step_plan.h"
+#include "kernels/backend.h"
+
+namespace tinyloop::engine {
+
+// Takes the logits of one row, in the order of the plan's chunks and of their rows. `chunk` is an
+// index into StepPlan::chunks.
+class LogitsSink {
+ public:
+  virtual ~LogitsSink() = default;
+  virtual void on_row(int32_t chunk, int32_t position, std::span<const float> logits) = 0;
+};
+
+class StepRunner {
+ public:
+  // All references must outlive the runner.
+  StepRunner(const ModelSpec& spec, const ModelWeights& weights, BufferPool& buffers,
+             KvCache& cache, kernels::Backend& backend);
+
+  // One pass. If the plan wants logits, the logits buffer must exist.
+  void run(const StepPlan& plan, LogitsSink& sink);
+
+ private:
+  void enter(const RowBatch& batch);
+  void iterate(const RowBatch& batch);
+  void inject(const RowBatch& batch);
+  void layer(const LayerWeights& weights, const RowBatch& batch, int32_t cache_layer);
+  void attention(const LayerWeights& weights, const RowBatch& batch, int32_t cache_layer);
+  void feed_forward(const LayerWeights& weights, const RowBatch& batch);
+  void norm(const kernels::RowView& x, const WeightVector& weight, const kernels::RowView& y,
+            int32_t rows);
+  void head_norm(const kernels::RowView& x, const WeightVector& weight, int32_t heads, int32_t rows);
+  void join(const WeightVector& post_norm, const RowBatch& batch);
+  void head(const StepPlan& plan, LogitsSink& sink);
+  void head_rows(size_t first, size_t count, LogitsSink& sink);
+
+  // A row whose logits are wanted.
+  struct HeadRow {
+    int32_t chunk;
+    int32_t position;
+  };
+
+  const ModelSpec& spec_;
+  const ModelWeights& weights_;
+  BufferPool& buffers_;
+  KvCache& cache_;
+  kernels::Backend& backend_;
+  RowBatch entering_, iterating_, leaving_;
+  std::vector<HeadRow> head_rows_;
+  std::vector<int32_t> head_slots_;
+  std::vector<float> host_logits_;
+};
+
+}  // namespace tinyloop::engine

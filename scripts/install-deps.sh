@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Installs what TinyLoop builds with on Debian 12. Does nothing, and needs no rights, where all of it
+# is there already.
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build ccache
+  libboost1.81-dev        # Asio, Lockfree, System
+  libspdlog-dev           # default log sink
+  libhwy-dev              # CPU SIMD with run-time dispatch
+  libicu-dev              # Unicode classes for the pre-tokenizer
+  nlohmann-json3-dev      # plan dumps, reports, command line
+  libcli11-dev            # command line
+  libgtest-dev            # tests
+  libbenchmark-dev        # benchmarks
+)
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+echo "install-deps: installing ${missing[*]}"
+run=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "install-deps: root or sudo is needed" >&2; exit 1; }
+  run=(sudo)
+fi
+"${run[@]}" apt-get update -qq
+DEBIAN_FRONTEND=noninteractive "${run[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"
