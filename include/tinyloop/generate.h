@@ -1,4 +1,5 @@
-// What a caller asks for and what comes back: plain values, used by every layer.
+// What a caller asks for and what comes back: plain values, used by every layer. Every member has an
+// initialiser, so that designated initialisation of a few of them compiles without a warning.
 #pragma once
 
 #include <chrono>
@@ -16,8 +17,8 @@ using TimePoint = std::chrono::steady_clock::time_point;
 // A text may begin and end inside tokens; it is looked for in the generated text alone, never in
 // the prompt.
 struct StopSequence {
-  std::string text;
-  std::vector<int32_t> tokens;
+  std::string text{};
+  std::vector<int32_t> tokens{};
 
   StopSequence() = default;
   StopSequence(const char* stop_text) : text(stop_text) {}                             // NOLINT
@@ -35,18 +36,18 @@ enum class EosMode : uint8_t {
 // logits are ordered by token id. docs/options.md has the same table with examples.
 struct GenerateConfig {
   int32_t max_tokens = 128;          // >= 1; prompt + max_tokens <= ModelOptions::max_seq_len
-  std::optional<int32_t> loops;      // 1 .. file's maximum (64 for `llama` files); unset: file's default
+  std::optional<int32_t> loops{};      // 1 .. file's maximum (64 for `llama` files); unset: file's default
   float temperature = 0.0f;          // finite, >= 0; 0: greedy
   int32_t top_k = 0;                 // >= 0; 0: off
   float top_p = 1.0f;                // (0, 1]; 1: off
   float min_p = 0.0f;                // [0, 1); 0: off
   float repetition_penalty = 1.0f;   // finite, > 0; 1: off. Over prompt and output
   uint64_t seed = 0;                 // random draws depend on (seed, position) alone
-  std::vector<StopSequence> stop_sequences;  // at most 64, each of at most 1,024 tokens or bytes
+  std::vector<StopSequence> stop_sequences{};  // at most 64, each of at most 1,024 tokens or bytes
   EosMode eos = EosMode::stop;
-  std::optional<int32_t> logprobs;   // 0 .. 64: also report that many most likely tokens a position
-  std::optional<int32_t> cache_window;  // >= 0: attend to the last n positions alone; 0 or unset: all
-  std::optional<TimePoint> deadline;  // checked between steps; see FinishReason::deadline
+  std::optional<int32_t> logprobs{};   // 0 .. 64: also report that many most likely tokens a position
+  std::optional<int32_t> cache_window{};  // >= 0: attend to the last n positions alone; 0 or unset: all
+  std::optional<TimePoint> deadline{};  // checked between steps; see FinishReason::deadline
 };
 
 // What to do when the queue or the memory budget has no room at the moment.
@@ -58,18 +59,18 @@ enum class WhenFull : uint8_t {
 // A prompt and how to continue it. Exactly one of `text` and `tokens` is non-empty; `text` needs a
 // model file with a tokenizer and is encoded without parsing special tokens in it.
 struct GenerateRequest {
-  std::string text;
-  std::vector<int32_t> tokens;
-  GenerateConfig config;
+  std::string text{};
+  std::vector<int32_t> tokens{};
+  GenerateConfig config{};
   WhenFull when_full = WhenFull::fail;
 };
 
 // Log-probability of each token of a text, given those before it. Nothing is sampled.
 struct ScoreRequest {
-  std::vector<int32_t> tokens;          // 1 .. max_seq_len tokens
-  std::optional<int32_t> loops;         // as in GenerateConfig
-  std::optional<int32_t> cache_window;  // as in GenerateConfig
-  std::optional<TimePoint> deadline;
+  std::vector<int32_t> tokens{};          // 1 .. max_seq_len tokens
+  std::optional<int32_t> loops{};         // as in GenerateConfig
+  std::optional<int32_t> cache_window{};  // as in GenerateConfig
+  std::optional<TimePoint> deadline{};
   WhenFull when_full = WhenFull::fail;
 };
 
@@ -91,8 +92,8 @@ struct TokenLogprob {
 
 // The generated token's log-probability, and the most likely candidates, best first.
 struct PositionLogprobs {
-  TokenLogprob chosen;
-  std::vector<TokenLogprob> top;  // GenerateConfig::logprobs entries
+  TokenLogprob chosen{};
+  std::vector<TokenLogprob> top{};  // GenerateConfig::logprobs entries
 };
 
 // Wall-clock parts of one request, in microseconds.
@@ -103,35 +104,35 @@ struct Timings {
 };
 
 struct GenerateResult {
-  std::vector<int32_t> tokens;   // prompt, then the generated tokens, stop tokens and eos included
+  std::vector<int32_t> tokens{};   // prompt, then the generated tokens, stop tokens and eos included
   size_t prompt_tokens = 0;      // how many of them are the prompt
-  std::string text;              // generated text without the stop text; empty without a tokenizer
+  std::string text{};              // generated text without the stop text; empty without a tokenizer
   FinishReason finish_reason = FinishReason::max_tokens;
-  std::vector<PositionLogprobs> logprobs;  // one per generated token, if asked for
+  std::vector<PositionLogprobs> logprobs{};  // one per generated token, if asked for
   int32_t loops = 0;             // the depth used
-  Timings timings;
+  Timings timings{};
 };
 
 struct ScoreResult {
-  std::vector<float> logprobs;   // natural log; entry i belongs to token i + 1. Short if stopped early
+  std::vector<float> logprobs{};   // natural log; entry i belongs to token i + 1. Short if stopped early
   FinishReason finish_reason = FinishReason::max_tokens;
   int32_t loops = 0;
-  Timings timings;
+  Timings timings{};
 };
 
 // What a stream hands over: everything new since the last chunk.
 struct StreamChunk {
-  std::vector<int32_t> tokens;   // in order, each exactly once, as soon as they are sampled
-  std::string text;              // valid UTF-8; held back while it may still become a stop text
-  std::vector<PositionLogprobs> logprobs;
+  std::vector<int32_t> tokens{};   // in order, each exactly once, as soon as they are sampled
+  std::string text{};              // valid UTF-8; held back while it may still become a stop text
+  std::vector<PositionLogprobs> logprobs{};
   struct Summary {
     FinishReason finish_reason = FinishReason::max_tokens;
     size_t prompt_tokens = 0;
     size_t generated_tokens = 0;
     int32_t loops = 0;
-    Timings timings;
+    Timings timings{};
   };
-  std::optional<Summary> summary;  // set in the last chunk alone
+  std::optional<Summary> summary{};  // set in the last chunk alone
 };
 
 }  // namespace tinyloop
