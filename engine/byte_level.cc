@@ -36,7 +36,9 @@ constexpr Tables kTables = make_tables();
 
 }  // namespace
 
-char32_t byte_to_symbol(uint8_t byte) noexcept { return kTables.symbols[byte]; }
+char32_t byte_to_symbol(uint8_t byte) noexcept {
+  return kTables.symbols[byte];
+}
 
 std::optional<uint8_t> symbol_to_byte(char32_t symbol) noexcept {
   if (symbol < kFirstSubstitute) {

@@ -34,9 +34,9 @@ void select_top(std::span<const float> logits, size_t count, std::vector<TokenLo
       if (count == 0 || logits[id] <= logit(best.back())) continue;
       best.pop_back();
     }
-    const auto place =
-        std::find_if(best.begin(), best.end(),
-                     [&](const TokenLogprob& entry) { return logit(entry) < logits[id]; });
+    const auto place = std::find_if(best.begin(), best.end(), [&](const TokenLogprob& entry) {
+      return logit(entry) < logits[id];
+    });
     best.insert(place, TokenLogprob{static_cast<int32_t>(id), 0.0f});
   }
 }

@@ -1,6 +1,7 @@
 // Cuts a text into the pieces that BPE may not merge across. A rule is named by the model file
 // (`tokenizer.ggml.pre`). Every byte of the text is in exactly one piece, also the bytes that are
-// not UTF-8: each of those is a character of its own, neither letter, number nor white space.
+// not UTF-8: each of those is a character of its own, neither letter, number nor white space. The
+// classes of characters are those of the Unicode version of the ICU in use (15.0 for ICU 72).
 #pragma once
 
 #include <cstddef>

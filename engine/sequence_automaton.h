@@ -33,8 +33,8 @@ class SequenceAutomaton {
  private:
   struct Node {
     State parent = kStart;
-    int32_t symbol = 0;        // on the edge from the parent
-    State fallback = kStart;   // the longest proper suffix that begins a pattern
+    int32_t symbol = 0;       // on the edge from the parent
+    State fallback = kStart;  // the longest proper suffix that begins a pattern
     size_t depth = 0;
     size_t match_length = 0;
   };

@@ -10,7 +10,9 @@ namespace tinyloop::engine {
 
 namespace {
 
-[[noreturn]] void fail(errc code, const std::string& detail) { throw base::Failure(code, detail); }
+[[noreturn]] void fail(errc code, const std::string& detail) {
+  throw base::Failure(code, detail);
+}
 
 PreTokenizer find_parts(const TokenizerData& data) {
   if (data.model != "gpt2") {

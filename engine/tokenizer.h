@@ -55,7 +55,9 @@ class Tokenizer {
   // The token's text in the file's own spelling ("Ġthe"), empty for ids outside the vocabulary;
   // and the token with that spelling.
   std::string_view piece(int32_t id) const noexcept;
-  std::optional<int32_t> find_piece(std::string_view piece) const { return vocabulary_.find(piece); }
+  std::optional<int32_t> find_piece(std::string_view piece) const {
+    return vocabulary_.find(piece);
+  }
 
   int32_t vocab_size() const noexcept { return vocabulary_.size(); }
   std::optional<int32_t> bos() const noexcept { return bos_; }

@@ -12,8 +12,8 @@ std::optional<int32_t> optional_id(const GgufFile& file, const std::string& key)
   if (!file.contains(key)) return std::nullopt;
   const int64_t id = file.i64(key).value();
   if (!std::in_range<int32_t>(id)) {
-    throw base::Failure(file.error(errc::bad_model_file, key + " = " + std::to_string(id) +
-                                                             ", allowed are 32-bit token ids"));
+    throw base::Failure(file.error(
+        errc::bad_model_file, key + " = " + std::to_string(id) + ", allowed are 32-bit token ids"));
   }
   return static_cast<int32_t>(id);
 }

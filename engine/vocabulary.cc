@@ -13,7 +13,9 @@ namespace tinyloop::engine {
 
 namespace {
 
-[[noreturn]] void fail(errc code, const std::string& detail) { throw base::Failure(code, detail); }
+[[noreturn]] void fail(errc code, const std::string& detail) {
+  throw base::Failure(code, detail);
+}
 
 std::string token_key(int32_t id, std::string_view text) {
   return "tokenizer.ggml.tokens[" + std::to_string(id) + "] = " + quoted(text);
@@ -91,8 +93,8 @@ void Vocabulary::index_texts() {
   for (int32_t id = 0; id < size(); ++id) {
     const auto [entry, is_new] = ids_.emplace(text(id), id);
     if (!is_new) {
-      fail(errc::bad_model_file, token_key(id, text(id)) + ": the same text as token " +
-                                     std::to_string(entry->second));
+      fail(errc::bad_model_file,
+           token_key(id, text(id)) + ": the same text as token " + std::to_string(entry->second));
     }
   }
 }

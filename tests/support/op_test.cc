@@ -1,0 +1,92 @@
+#include "tests/support/op_test.h"
+
+#include <hwy/targets.h>
+
+#include <bit>
+#include <cmath>
+
+namespace tinyloop::testing {
+
+namespace {
+
+std::unique_ptr<kernels::Backend> make_cpu(int32_t threads) {
+  ModelOptions options;
+  options.cpu_threads = threads;
+  return std::move(kernels::make_backend(options).value());
+}
+
+// Highway reads the choice again at the next op; the process has one choice at a time.
+void choose_target(int64_t target) {
+  hwy::SetSupportedTargetsForTest(target);
+  hwy::GetChosenTarget().DeInit();
+}
+
+OpDevice cpu_with_target(int64_t target) {
+  return {.name = std::string("cpu_") + hwy::TargetName(target),
+          .make =
+              [target](int32_t threads) {
+                choose_target(target);
+                return make_cpu(threads);
+              },
+          .leave = [] { choose_target(0); }};
+}
+
+}  // namespace
+
+std::vector<OpDevice> op_devices() {
+  std::vector<OpDevice> devices;
+#if HWY_ARCH_X86
+  for (int64_t target : {HWY_AVX3, HWY_AVX2, HWY_SSE4, HWY_SCALAR}) {
+    if (hwy::SupportedTargets() & target) devices.push_back(cpu_with_target(target));
+  }
+#else
+  devices.push_back({.name = "cpu", .make = make_cpu});
+#endif
+  return devices;
+}
+
+void OpTest::SetUp() {
+  backend_ = backend_with(2);
+}
+
+void OpTest::TearDown() {
+  backend_.reset();
+  GetParam().leave();
+}
+
+::testing::AssertionResult near(const std::vector<float>& got, const Expected& want,
+                                double tolerance) {
+  if (got.size() != want.value.size()) {
+    return ::testing::AssertionFailure() << got.size() << " values for " << want.value.size();
+  }
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double error = std::abs(double(got[i]) - want.value[i]);
+    if (!(error <= tolerance * want.magnitude[i])) {
+      return ::testing::AssertionFailure()
+             << "value " << i << " of " << got.size() << " is " << got[i] << ", want "
+             << want.value[i] << ": error " << error << " above " << tolerance << " x "
+             << want.magnitude[i];
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+::testing::AssertionResult same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) {
+    return ::testing::AssertionFailure() << a.size() << " values against " << b.size();
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i])) {
+      return ::testing::AssertionFailure() << "value " << i << " of " << a.size() << ": "
+                                           << std::hexfloat << a[i] << " against " << b[i];
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+std::vector<float> row_of(const std::vector<float>& values, int32_t row, int32_t cols) {
+  const auto first = values.begin() + ptrdiff_t(row) * cols;
+  return {first, first + cols};
+}
+
+}  // namespace tinyloop::testing

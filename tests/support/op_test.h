@@ -1,0 +1,71 @@
+// What every op test is built on: a backend per device and SIMD target, and the two comparisons
+// (within tolerance of a float64 reference; equal to the bit).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "tests/support/op_matrix.h"
+#include "tests/support/op_reference.h"
+#include "tests/support/op_tolerance.h"
+
+namespace tinyloop::testing {
+
+// One device that the op tests run on. `make` may be called several times.
+struct OpDevice {
+  std::string name;
+  std::function<std::unique_ptr<kernels::Backend>(int32_t threads)> make;
+  std::function<void()> leave = [] {};  // undoes what make changed in the process
+  OpTolerance tolerance = kF32Tolerance;
+};
+
+// The CPU backend, once for each SIMD target that this machine can run.
+std::vector<OpDevice> op_devices();
+inline std::string op_device_name(const ::testing::TestParamInfo<OpDevice>& info) {
+  return info.param.name;
+}
+
+// Printed by googletest in place of the object's bytes.
+inline void PrintTo(const OpDevice& device, std::ostream* out) {
+  *out << device.name;
+}
+
+// Test bodies use `backend()` alone, so that they run on any device.
+class OpTest : public ::testing::TestWithParam<OpDevice> {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  kernels::Backend& backend() { return *backend_; }
+  std::unique_ptr<kernels::Backend> backend_with(int32_t threads) {
+    return GetParam().make(threads);
+  }
+  const OpTolerance& tolerance() const { return GetParam().tolerance; }
+  OpRandom& random() { return random_; }
+
+  static constexpr uint64_t kSeed = 20250611;
+
+ private:
+  ::testing::ScopedTrace trace_{__FILE__, __LINE__, "seed " + std::to_string(kSeed)};
+  OpRandom random_{kSeed};
+  std::unique_ptr<kernels::Backend> backend_;
+};
+
+// |got − want.value| <= tolerance · want.magnitude everywhere (NaN fails).
+::testing::AssertionResult near(const std::vector<float>& got, const Expected& want,
+                                double tolerance);
+::testing::AssertionResult same_bits(const std::vector<float>& a, const std::vector<float>& b);
+
+// The `cols` values of row `row`.
+std::vector<float> row_of(const std::vector<float>& values, int32_t row, int32_t cols);
+
+#define TINYLOOP_ON_EVERY_DEVICE(Suite)                                                            \
+  INSTANTIATE_TEST_SUITE_P(Devices, Suite, ::testing::ValuesIn(::tinyloop::testing::op_devices()), \
+                           ::tinyloop::testing::op_device_name)
+
+}  // namespace tinyloop::testing
