@@ -13,6 +13,7 @@ packages=(
   libcli11-dev            # command line
   libgtest-dev            # tests
   libbenchmark-dev        # benchmarks
+  clang-format-14         # the pinned formatter
 )
 
 missing=()

@@ -1,0 +1,33 @@
+// A generation that hands its parts to a callback as they come: a loop of async_next over a stream,
+// on the handler's executor.
+#pragma once
+
+#include <memory>
+
+#include "actors/submit.h"
+#include "tinyloop/detail/operations.h"
+
+namespace tinyloop::actors {
+
+class ChunkPump : public std::enable_shared_from_this<ChunkPump> {
+ public:
+  static void start(const ModelRef& model, const GenerateRequest& request, detail::OnChunk on_chunk,
+                    detail::Completion<GenerateResult> completion);
+
+  ChunkPump(detail::OnChunk on_chunk, detail::Completion<GenerateResult> completion);
+
+ private:
+  void next();
+  void take(error_code error, StreamChunk chunk);
+  void show(const StreamChunk& chunk);
+  bool collect(StreamChunk chunk);  // false: no memory
+  void complete(error_code error);
+
+  detail::OnChunk on_chunk_;  // empty after it has thrown
+  detail::Completion<GenerateResult> completion_;
+  base::LogSink log_;
+  boost::intrusive_ptr<StreamOperation> stream_;
+  GenerateResult result_;
+};
+
+}  // namespace tinyloop::actors

@@ -1,0 +1,36 @@
+// The lane on which cancels travel past the mailbox. The node is part of the operation, so a cancel
+// can neither find the lane full nor fail for want of memory.
+#pragma once
+
+#include "actors/lane.h"
+#include "actors/operation.h"
+
+namespace tinyloop::actors {
+
+class ControlLane {
+ public:
+  ControlLane() = default;
+  ControlLane(const ControlLane&) = delete;
+  ControlLane& operator=(const ControlLane&) = delete;
+  ~ControlLane() {
+    drain([](Operation&) {});
+  }
+
+  // Any thread, once per operation (Operation::request_cancel sees to it). Keeps the operation
+  // alive until it is drained.
+  void post(Operation& operation) noexcept { lane_.push(*OperationPtr(&operation).detach()); }
+
+  // Replica thread. Calls visit(Operation&) in the order of the posts.
+  template <class Visit>
+  void drain(Visit&& visit) {
+    lane_.drain([&](Operation& operation) {
+      const OperationPtr held(&operation, false);
+      visit(operation);
+    });
+  }
+
+ private:
+  Lane<Operation, CancelLane> lane_;
+};
+
+}  // namespace tinyloop::actors

@@ -1,0 +1,63 @@
+#include "actors/counters.h"
+
+namespace tinyloop::actors {
+
+void Counters::count_rejected(const error_code& error) noexcept {
+  ++rejected_;
+  if (error == errc::out_of_memory) ++out_of_memory_;
+}
+
+void Counters::count_completed(const Outcome& outcome) noexcept {
+  switch (errc_of(outcome.error)) {
+    case errc::ok:
+      break;
+    case errc::operation_aborted:
+    case errc::shutdown:
+      ++cancelled_;
+      return;
+    case errc::deadline_exceeded:
+      ++deadline_;
+      return;
+    case errc::out_of_memory:
+      ++out_of_memory_;
+      [[fallthrough]];
+    default:
+      ++failed_;
+      return;
+  }
+  switch (outcome.reason) {
+    case FinishReason::cancelled:
+      ++cancelled_;
+      return;
+    case FinishReason::deadline:
+      ++deadline_;
+      return;
+    case FinishReason::eos:
+    case FinishReason::stop_sequence:
+    case FinishReason::max_tokens:
+      ++ok_;
+      return;
+  }
+}
+
+void Counters::count_step(const engine::StepOutcome& step) noexcept {
+  if (step.ran) ++passes_;
+  block_rows_ += uint64_t(step.block_rows);
+  prompt_tokens_ += uint64_t(step.prompt_rows);
+  generated_tokens_ += uint64_t(step.generated_tokens);
+}
+
+Statistics Counters::snapshot() const noexcept {
+  return {.accepted = accepted_,
+          .rejected = rejected_,
+          .completed_ok = ok_,
+          .completed_cancelled = cancelled_,
+          .completed_deadline = deadline_,
+          .completed_failed = failed_,
+          .passes = passes_,
+          .block_rows = block_rows_,
+          .prompt_tokens = prompt_tokens_,
+          .generated_tokens = generated_tokens_};
+}
+
+}  // namespace tinyloop::actors

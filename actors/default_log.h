@@ -1,0 +1,15 @@
+// The log sink of an engine whose owner gave none.
+#pragma once
+
+#include "base/log.h"
+
+namespace tinyloop::actors {
+
+// A private spdlog logger on stderr, from level warning up; spdlog's registry and its default
+// logger stay untouched. Never throws.
+base::LogSink default_log();
+
+// `sink` with a guard: what it throws is dropped.
+base::LogSink guarded(base::LogSink sink);
+
+}  // namespace tinyloop::actors

@@ -1,0 +1,113 @@
+#include "actors/engine_state.h"
+
+#include <system_error>
+#include <utility>
+
+#include "actors/default_log.h"
+#include "actors/error.h"
+#include "actors/model_state.h"
+#include "engine/request.h"
+
+namespace tinyloop::actors {
+
+namespace {
+
+ContextRef make_context(EngineOptions& options) {
+  EngineContext context;
+  context.log = options.log ? guarded(std::move(options.log)) : default_log();
+  context.on_thread_start = std::move(options.on_thread_start);
+  context.on_thread_stop = std::move(options.on_thread_stop);
+  return std::make_shared<const EngineContext>(std::move(context));
+}
+
+error_code shutdown_error() {
+  return make_error(errc::shutdown, "the engine has been shut down");
+}
+
+// Runs a callback when its last holder lets go.
+struct LastOne {
+  explicit LastOne(std::function<void()> run) : callback(std::move(run)) {}
+  ~LastOne() { callback(); }
+  std::function<void()> callback;
+};
+
+}  // namespace
+
+EngineState::EngineState(EngineOptions options)
+    : context_(make_context(options)),
+      executor_(options.executor ? *options.executor : thread_.emplace(context_).executor()) {}
+
+bool EngineState::is_closed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
+void EngineState::load(std::string path, ModelOptions options, std::shared_ptr<Load> request) {
+  if (auto checked = engine::check_options(options); !checked)
+    return request->done(make_error(checked.error()), {});
+  const auto replica = std::make_shared<Replica>(context_, std::move(path), std::move(options));
+  if (error_code error = start(replica, request)) request->done(error, {});
+}
+
+error_code EngineState::start(const ReplicaRef& replica, const std::shared_ptr<Load>& request) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return shutdown_error();
+  std::erase_if(replicas_, [](const auto& gone) { return gone.expired(); });
+  replicas_.push_back(replica);
+  const std::string name = "tinyloop-r" + std::to_string(started_);
+  try {
+    replica->start(name, [self = shared_from_this(), replica, request](auto error) {
+      self->loaded(replica, *request, error);
+    });
+  } catch (const std::system_error& error) {
+    return make_error(errc::overloaded, "cannot start thread " + name + ": " + error.what());
+  }
+  ++started_;
+  return {};
+}
+
+// On the replica's thread.
+void EngineState::loaded(const ReplicaRef& replica, Load& request,
+                         const std::optional<base::Error>& error) {
+  if (error) return request.done(make_error(*error), {});
+  if (!request.cancelled.load() && !is_closed()) {
+    return request.done({}, Model(std::make_shared<ModelState>(shared_from_this(), replica)));
+  }
+  // Nobody wants it any more. The caller is told when the memory is back.
+  replica->request_close(ShutdownMode::cancel);
+  const error_code why =
+      request.cancelled.load() ? make_error(errc::operation_aborted, {}) : shutdown_error();
+  replica->when_closed([done = std::move(request.done), why] { done(why, {}); });
+}
+
+void EngineState::close(ShutdownMode mode) {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  for (const ReplicaRef& replica : replicas()) replica->request_close(mode);
+}
+
+void EngineState::when_all_closed(std::function<void()> callback) {
+  const auto last = std::make_shared<LastOne>(std::move(callback));
+  for (const ReplicaRef& replica : replicas()) replica->when_closed([last] {});
+}
+
+void EngineState::finish() noexcept {
+  for (const ReplicaRef& replica : replicas()) replica->join();
+  try {
+    if (thread_) thread_->flush();
+  } catch (const std::bad_alloc&) {
+    // Nothing can be posted now; what has been posted still runs.
+  }
+}
+
+std::vector<ReplicaRef> EngineState::replicas() {
+  std::vector<ReplicaRef> alive;
+  const std::lock_guard lock(mutex_);
+  for (const auto& known : replicas_)
+    if (auto replica = known.lock()) alive.push_back(std::move(replica));
+  return alive;
+}
+
+}  // namespace tinyloop::actors

@@ -1,0 +1,55 @@
+// What an Engine and the models loaded by it share.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/completion_thread.h"
+#include "actors/engine_context.h"
+#include "actors/replica.h"
+#include "tinyloop/engine.h"
+
+namespace tinyloop::actors {
+
+class EngineState : public std::enable_shared_from_this<EngineState> {
+ public:
+  explicit EngineState(EngineOptions options);
+
+  // Any thread.
+  const boost::asio::any_io_executor& executor() const noexcept { return executor_; }
+  bool is_closed() const;
+
+  // A load on its way. `done` is called once, on the caller's or the replica's thread.
+  struct Load {
+    std::function<void(error_code, Model)> done;
+    std::atomic<bool> cancelled{false};
+  };
+  void load(std::string path, ModelOptions options, std::shared_ptr<Load> request);
+
+  // Refuses loads from now on and asks every replica to close.
+  void close(ShutdownMode mode);
+  // Calls back once when every replica there is has closed.
+  void when_all_closed(std::function<void()> callback);
+  // After close(): waits for the replicas' threads and for the handlers due on the engine's own.
+  void finish() noexcept;
+
+ private:
+  std::vector<ReplicaRef> replicas();
+  error_code start(const ReplicaRef& replica, const std::shared_ptr<Load>& request);
+  void loaded(const ReplicaRef& replica, Load& request, const std::optional<base::Error>& error);
+
+  const ContextRef context_;
+  std::optional<CompletionThread> thread_;  // unless the owner gave an executor
+  const boost::asio::any_io_executor executor_;
+  mutable std::mutex mutex_;  // guards what follows; held for moments only
+  bool closed_ = false;
+  size_t started_ = 0;
+  std::vector<std::weak_ptr<Replica>> replicas_;
+};
+
+}  // namespace tinyloop::actors

@@ -1,0 +1,30 @@
+// A generation whose result comes in one piece.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actors/logprob_slots.h"
+#include "actors/operation.h"
+#include "tinyloop/detail/completion.h"
+
+namespace tinyloop::actors {
+
+// All room for the result is taken in the constructor, on the caller's thread.
+class GenerateOperation final : public Operation {
+ public:
+  GenerateOperation(std::shared_ptr<Inbox> inbox, engine::SequenceRequest checked, Terms how,
+                    detail::Completion<GenerateResult> completion);
+
+ private:
+  void take_token(int32_t token, std::string_view text, const PositionLogprobs* logprobs) override;
+  void take_text(std::string_view text) override { text_.append(text); }
+  void deliver() noexcept override;
+
+  std::vector<int32_t> tokens_;
+  std::string text_;
+  LogprobSlots logprobs_;
+  detail::Completion<GenerateResult> completion_;
+};
+
+}  // namespace tinyloop::actors

@@ -1,0 +1,30 @@
+// What may be in a replica's mailbox: a closed set, one function of ReplicaActor per kind.
+#pragma once
+
+#include <functional>
+#include <variant>
+
+#include "actors/operation.h"
+#include "tinyloop/detail/completion.h"
+
+namespace tinyloop::actors {
+
+// A request, checked and ready to queue.
+struct Run {
+  OperationPtr operation;
+};
+
+// Give unused page slabs back.
+struct Trim {
+  detail::Completion<size_t> completion;
+};
+
+// Runs `visit` on the replica's thread, between two steps: fault injection, dumps of plans. What it
+// throws fails the replica.
+struct Visit {
+  std::function<void(engine::BatchEngine&)> visit;
+};
+
+using Message = std::variant<Run, Trim, Visit>;
+
+}  // namespace tinyloop::actors

@@ -1,0 +1,30 @@
+// A thread with a name that calls the owner's hooks first and last.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "actors/engine_context.h"
+
+namespace tinyloop::actors {
+
+class NamedThread {
+ public:
+  NamedThread() = default;
+  NamedThread(const NamedThread&) = delete;
+  NamedThread& operator=(const NamedThread&) = delete;
+  ~NamedThread() { join(); }
+
+  // Once. `name`: at most 15 bytes, the system's bound. `body` must not throw; what it holds is
+  // destroyed on the thread, last. Throws std::system_error if no thread can be started.
+  void start(const std::string& name, ContextRef context, std::function<void()> body);
+  bool is_current() const noexcept { return thread_.get_id() == std::this_thread::get_id(); }
+  // Waits for the end of the thread; on the thread itself, lets it end alone.
+  void join() noexcept;
+
+ private:
+  std::thread thread_;
+};
+
+}  // namespace tinyloop::actors

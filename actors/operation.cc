@@ -1,0 +1,95 @@
+#include "actors/operation.h"
+
+#include <new>
+#include <utility>
+
+#include "actors/error.h"
+#include "actors/inbox.h"
+
+namespace tinyloop::actors {
+
+namespace {
+
+TimePoint now() {
+  return std::chrono::steady_clock::now();
+}
+
+double microseconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration<double, std::micro>(time).count();
+}
+
+}  // namespace
+
+Operation::Operation(std::shared_ptr<Inbox> inbox, engine::SequenceRequest checked, Terms how)
+    : terms(how),
+      request(std::move(checked)),
+      loops_(request.loops),
+      prompt_tokens_(request.tokens.size()),
+      inbox_(std::move(inbox)),
+      submitted_(now()) {}
+
+void Operation::request_cancel() noexcept {
+  if (completed_.load() || cancel_requested_.exchange(true)) return;
+  inbox_->cancel(*this);
+}
+
+void Operation::end(Outcome how) noexcept {
+  phase = Phase::ended;
+  outcome = how;
+}
+
+void Operation::complete() noexcept {
+  if (completed_.exchange(true)) return;
+  if (output_error_ != errc::ok && !outcome.error)
+    outcome.error = make_error(output_error_, "the request's output could not be recorded");
+  deliver();
+}
+
+void Operation::on_begin() noexcept {
+  begun_ = last_event_ = now();
+}
+
+void Operation::on_token(int32_t token, std::string_view text,
+                         const PositionLogprobs* logprobs) noexcept {
+  last_event_ = now();
+  if (!first_token_) first_token_ = last_event_;
+  guarded([&] { take_token(token, text, logprobs); });
+}
+
+void Operation::on_finished(FinishReason reason, std::string_view text) noexcept {
+  if (!first_token_) last_event_ = now();
+  guarded([&] { take_text(text); });
+  end({{}, reason});
+}
+
+void Operation::on_failed(const base::Error& error) noexcept {
+  last_event_ = now();
+  end({make_error(error), FinishReason::max_tokens});
+}
+
+void Operation::take_token(int32_t, std::string_view, const PositionLogprobs*) {}
+
+void Operation::take_text(std::string_view) {}
+
+template <class Take>
+void Operation::guarded(Take&& take) noexcept {
+  if (output_error_ != errc::ok) return;
+  try {
+    return take();
+  } catch (const std::bad_alloc&) {
+    output_error_ = errc::out_of_memory;
+  } catch (...) {
+    output_error_ = errc::internal;
+  }
+  request_cancel();
+}
+
+Timings Operation::timings() const noexcept {
+  const TimePoint last = last_event_.value_or(now());
+  const TimePoint begun = begun_.value_or(last);
+  const TimePoint first = first_token_.value_or(last);
+  return {microseconds(begun - submitted_), microseconds(first - begun),
+          microseconds(last - first)};
+}
+
+}  // namespace tinyloop::actors

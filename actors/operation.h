@@ -1,0 +1,109 @@
+// A request on its way through a replica: the message in the mailbox, the entry of the queue, the
+// engine's client, and the one place where its outcome is decided.
+#pragma once
+
+#include <atomic>
+#include <boost/intrusive/list.hpp>
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <boost/smart_ptr/intrusive_ref_counter.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "actors/lane.h"
+#include "engine/batch_engine.h"
+#include "engine/sequence_client.h"
+#include "tinyloop/error.h"
+
+namespace tinyloop::actors {
+
+class Inbox;
+
+struct CancelLane;  // tags of the lanes an operation may be in
+struct WaitingLane;
+
+// Where an operation is. Told and asked by the replica's thread alone.
+enum class Phase : uint8_t {
+  sent,    // in the mailbox, not looked at yet
+  queued,  // accepted, waiting for its turn
+  begun,   // admitted to the engine
+  ended,   // has its outcome
+};
+
+// How it ended: an error, or a reason.
+struct Outcome {
+  error_code error;
+  FinishReason reason = FinishReason::max_tokens;
+};
+
+class Operation : public engine::SequenceClient,
+                  public LaneNode<CancelLane>,
+                  public LaneNode<WaitingLane>,
+                  public boost::intrusive::list_base_hook<>,
+                  public boost::intrusive_ref_counter<Operation, boost::thread_safe_counter> {
+ public:
+  struct Terms {
+    std::optional<TimePoint> deadline;
+    WhenFull when_full = WhenFull::fail;
+  };
+
+  Operation(std::shared_ptr<Inbox> inbox, engine::SequenceRequest checked, Terms terms);
+
+  // Any thread. Never fails; a second or a late call does nothing.
+  void request_cancel() noexcept;
+  bool cancel_requested() const noexcept { return cancel_requested_.load(); }
+
+  const Terms terms;
+
+  // Replica thread. `request` is moved into the engine at the begin.
+  engine::SequenceRequest request;
+  Phase phase = Phase::sent;
+  size_t cache_bytes = 0;     // worst case, once queued
+  bool reserved = false;      // cache_bytes are promised to it
+  engine::SequenceId id = 0;  // once begun
+  Outcome outcome;            // once ended
+
+  bool is_past_deadline(TimePoint now) const noexcept {
+    return terms.deadline && *terms.deadline <= now;
+  }
+  void end(Outcome how) noexcept;
+  // After end(): hands the outcome to the caller. Calls deliver() once, whatever calls this.
+  void complete() noexcept;
+
+  // engine::SequenceClient
+  void on_begin() noexcept override;
+  void on_score(float) noexcept override {}
+  void on_token(int32_t token, std::string_view text,
+                const PositionLogprobs* logprobs) noexcept override;
+  void on_finished(FinishReason reason, std::string_view text) noexcept override;
+  void on_failed(const base::Error& error) noexcept override;
+
+ protected:
+  // A sampled token, and the text at the end. May throw: the request is then cut short and ends
+  // with out_of_memory or internal.
+  virtual void take_token(int32_t token, std::string_view text, const PositionLogprobs* logprobs);
+  virtual void take_text(std::string_view text);
+  virtual void deliver() noexcept = 0;
+
+  Timings timings() const noexcept;
+
+  const int32_t loops_;
+  const size_t prompt_tokens_;
+
+ private:
+  template <class Take>
+  void guarded(Take&& take) noexcept;
+
+  const std::shared_ptr<Inbox> inbox_;
+  std::atomic<bool> cancel_requested_{false};
+  std::atomic<bool> completed_{false};
+  errc output_error_ = errc::ok;  // why output was lost
+  const TimePoint submitted_;
+  std::optional<TimePoint> begun_, first_token_, last_event_;
+};
+
+using OperationPtr = boost::intrusive_ptr<Operation>;
+using OperationList = boost::intrusive::list<Operation, boost::intrusive::constant_time_size<true>>;
+
+}  // namespace tinyloop::actors

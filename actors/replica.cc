@@ -1,0 +1,200 @@
+#include "actors/replica.h"
+
+#include <utility>
+
+#include "actors/error.h"
+#include "actors/replica_actor.h"
+#include "engine/model_spec.h"
+
+namespace tinyloop::actors {
+
+namespace {
+
+base::Error full_error(const Mailbox& mailbox) {
+  return {errc::overloaded, "mailbox holds " + std::to_string(mailbox.queued()) + " of " +
+                                std::to_string(mailbox.max_queued()) + " requests (max_queued)"};
+}
+
+base::Error draining_error() {
+  return {errc::shutdown, "the model is being unloaded"};
+}
+
+base::Error closed_error(errc closed) {
+  if (closed == errc::shutdown) return {errc::shutdown, "the engine has been shut down"};
+  return {closed, "the model has been unloaded"};
+}
+
+}  // namespace
+
+Replica::Replica(ContextRef context, std::string path, ModelOptions options)
+    : context_(std::move(context)),
+      path_(std::move(path)),
+      options_(std::move(options)),
+      inbox_(std::make_shared<Inbox>(size_t(options_.max_queued))) {}
+
+void Replica::start(const std::string& thread_name, Loaded loaded) {
+  thread_.start(thread_name, context_,
+                [self = shared_from_this(), loaded = std::move(loaded)]() mutable {
+                  self->run_thread(std::exchange(loaded, nullptr));
+                });
+}
+
+void Replica::run_thread(Loaded loaded) {
+  EnginePtr engine;
+  std::optional<base::Error> error;
+  try {
+    engine = load();
+  } catch (...) {
+    error = current_error("load");
+    inbox_->mailbox.close();
+    backend_.reset();
+  }
+  loaded(std::move(error));
+  loaded = nullptr;  // what it holds must not live as long as the replica serves
+  if (engine) serve(std::move(engine));
+  end();
+}
+
+Replica::EnginePtr Replica::load() {
+  backend_ = kernels::make_backend(options_).value();
+  auto engine =
+      engine::BatchEngine::load(path_, options_, *backend_, ledger_, context_->log).value();
+  describe(*engine);
+  auto loading = ReplicaState::loading;
+  state_.compare_exchange_strong(loading, ReplicaState::serving);
+  return engine;
+}
+
+void Replica::describe(const engine::BatchEngine& engine) {
+  const engine::ModelSpec& spec = engine.spec();
+  limits_ = engine.limits();
+  tokenizer_ = engine.tokenizer();
+  info_ = {.name = spec.name,
+           .architecture = spec.architecture,
+           .path = path_,
+           .device = backend_->description(),
+           .prelude_layers = spec.prelude,
+           .shared_layers = spec.shared,
+           .coda_layers = spec.coda,
+           .default_loops = limits_.default_loops,
+           .max_loops = limits_.max_loops,
+           .d_model = spec.d_model,
+           .vocab = limits_.vocab,
+           .context_length = limits_.trained_context,
+           .max_seq_len = limits_.max_seq_len};
+}
+
+void Replica::serve(EnginePtr engine) {
+  ReplicaActor(*this, *engine).run();
+}
+
+void Replica::end() {
+  state_.store(ReplicaState::closed);
+  closed_.open();
+}
+
+std::optional<base::Error> Replica::refusal(errc closed) const {
+  switch (state_.load()) {
+    case ReplicaState::loading:
+    case ReplicaState::serving:
+      return std::nullopt;
+    case ReplicaState::draining:
+      return draining_error();
+    case ReplicaState::closed:
+      return closed_error(closed);
+    case ReplicaState::failed:
+      break;
+  }
+  const std::lock_guard lock(error_mutex_);
+  return base::Error{errc::replica_failed, last_error_};
+}
+
+void Replica::submit(const OperationPtr& operation, errc closed) {
+  if (auto error = refusal(closed)) return reject(*operation, *error);
+  switch (inbox_->send(operation)) {
+    case Sent::accepted:
+      return;
+    case Sent::full:
+      return reject(*operation, full_error(inbox_->mailbox));
+    case Sent::closed:
+      return reject(*operation, refusal(closed).value_or(draining_error()));
+  }
+}
+
+error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {
+  if (state_.load() == ReplicaState::closed) return make_error(closed_error(closed));
+  switch (inbox_->send(message)) {
+    case Sent::accepted:
+      return {};
+    case Sent::full:
+      return make_error(errc::overloaded, "mailbox holds " + std::to_string(Mailbox::kAdminRoom) +
+                                              " of " + std::to_string(Mailbox::kAdminRoom) +
+                                              " administrative messages");
+    case Sent::closed:
+      break;
+  }
+  return make_error(refusal(closed).value_or(draining_error()));
+}
+
+void Replica::reject(Operation& operation, const base::Error& error) {
+  operation.end({make_error(error)});
+  counters_.count_rejected(operation.outcome.error);
+  operation.complete();
+}
+
+void Replica::request_close(ShutdownMode mode) noexcept {
+  const int wanted = 1 + int(mode);
+  int present = close_request_.load();
+  while (present < wanted && !close_request_.compare_exchange_weak(present, wanted)) {
+  }
+  for (auto open : {ReplicaState::loading, ReplicaState::serving})
+    state_.compare_exchange_strong(open, ReplicaState::draining);
+  inbox_->waker.wake();
+}
+
+std::optional<ShutdownMode> Replica::close_requested() const noexcept {
+  const int request = close_request_.load();
+  if (request == 0) return std::nullopt;
+  return ShutdownMode(request - 1);
+}
+
+void Replica::join() noexcept {
+  if (!thread_.is_current()) thread_.join();
+}
+
+void Replica::mark_failed(const base::Error& error) {
+  counters_.count_failure();
+  set_last_error(error.detail);
+  state_.store(ReplicaState::failed);
+  context_->log(base::LogLevel::error, "replica failed: " + error.detail);
+}
+
+void Replica::set_last_error(const std::string& text) {
+  const std::lock_guard lock(error_mutex_);
+  last_error_ = text;
+}
+
+MemoryReport Replica::memory() const {
+  return ledger_.report(backend_->memory());
+}
+
+HealthReport Replica::health() const {
+  HealthReport::Replica report;
+  report.state = state_.load();
+  report.can_serve = report.state == ReplicaState::serving;
+  report.device = info_.device;
+  report.queued = inbox_->mailbox.queued();
+  report.active = active_.load();
+  const MemoryReport bytes = memory();
+  if (bytes.cache_budget > bytes.cache_reserved)
+    report.free_cache_bytes = bytes.cache_budget - bytes.cache_reserved;
+  report.out_of_memory = counters_.out_of_memory();
+  report.failures = counters_.failures();
+  {
+    const std::lock_guard lock(error_mutex_);
+    report.last_error = last_error_;
+  }
+  return {{std::move(report)}, kernels::cuda_status()};
+}
+
+}  // namespace tinyloop::actors

@@ -1,0 +1,197 @@
+#include "actors/replica_actor.h"
+
+#include <new>
+#include <utility>
+#include <variant>
+
+#include "actors/error.h"
+#include "actors/replica.h"
+#include "base/check.h"
+
+namespace tinyloop::actors {
+
+namespace {
+
+TimePoint now() {
+  return std::chrono::steady_clock::now();
+}
+
+error_code shutdown_error() {
+  return make_error(errc::shutdown, "the model was closed before the request had begun");
+}
+
+error_code deadline_error(const Operation& operation) {
+  const auto late = now() - *operation.terms.deadline;
+  const auto late_us = std::chrono::duration_cast<std::chrono::microseconds>(late).count();
+  return make_error(errc::deadline_exceeded, "the request had not begun at its deadline, " +
+                                                 std::to_string(late_us) + " us ago");
+}
+
+}  // namespace
+
+ReplicaActor::ReplicaActor(Replica& replica, engine::BatchEngine& engine)
+    : replica_(replica), engine_(engine), queue_(engine, replica.cache_budget()) {}
+
+ReplicaActor::~ReplicaActor() = default;
+
+void ReplicaActor::run() noexcept {
+  Waker& waker = replica_.inbox()->waker;
+  for (;;) {
+    const uint32_t epoch = waker.epoch();
+    bool finished = false;  // looked at everything in the inbox
+    try {
+      turn();
+      finished = true;
+    } catch (...) {
+      fail(current_error("replica"));
+    }
+    sweep();
+    if (!finished || !is_idle()) continue;
+    if (closing_) return;
+    waker.park(epoch);
+  }
+}
+
+void ReplicaActor::turn() {
+  follow_close_request();
+  receive();
+  expire();
+  sweep();
+  begin();
+  if (!active_.empty()) step();
+}
+
+void ReplicaActor::receive() {
+  Inbox& inbox = *replica_.inbox();
+  inbox.cancels.drain([this](Operation& operation) { cancel(operation); });
+  inbox.mailbox.drain(
+      [this](Message& message) { std::visit([this](auto& kind) { take(kind); }, message); });
+}
+
+void ReplicaActor::take(Run& message) {
+  Operation& operation = *message.operation;
+  Counters& counters = replica_.counters();
+  std::optional<base::Error> refusal = failure_;
+  if (!refusal && replica_.close_requested() == ShutdownMode::cancel) {
+    counters.count_accepted();
+    return end_unbegun(operation, shutdown_error());
+  }
+  if (!refusal && operation.cancel_requested()) {
+    counters.count_accepted();
+    return end_unbegun(operation, make_error(errc::operation_aborted, {}));
+  }
+  if (!refusal) refusal = queue_.accept(operation);
+  if (!refusal) return counters.count_accepted();
+  replica_.inbox()->mailbox.left_queue();
+  replica_.reject(operation, *refusal);
+}
+
+void ReplicaActor::take(Trim& message) {
+  size_t bytes = 0;
+  try {
+    bytes = engine_.trim();
+  } catch (...) {
+    message.completion.post(make_error(current_error("trim")), 0);
+    throw;
+  }
+  message.completion.post({}, bytes);
+}
+
+void ReplicaActor::take(Visit& message) {
+  message.visit(engine_);
+}
+
+void ReplicaActor::cancel(Operation& operation) {
+  switch (operation.phase) {
+    case Phase::queued:
+      end_unbegun(*queue_.remove(operation), make_error(errc::operation_aborted, {}));
+      return;
+    case Phase::begun:
+      engine_.finish(operation.id, FinishReason::cancelled);
+      return;
+    case Phase::sent:   // take(Run) will see the request to cancel
+    case Phase::ended:  // too late
+      return;
+  }
+}
+
+void ReplicaActor::follow_close_request() {
+  const auto mode = replica_.close_requested();
+  if (!mode) return;
+  if (!std::exchange(closing_, true)) replica_.inbox()->mailbox.close();
+  if (*mode == ShutdownMode::drain) return;
+  queue_.clear(
+      [this](const OperationPtr& operation) { end_unbegun(*operation, shutdown_error()); });
+  for (Operation& operation : active_) engine_.finish(operation.id, FinishReason::cancelled);
+}
+
+void ReplicaActor::expire() {
+  const TimePoint time = now();
+  queue_.expire(time, [this](const OperationPtr& operation) {
+    end_unbegun(*operation, deadline_error(*operation));
+  });
+  for (Operation& operation : active_)
+    if (operation.is_past_deadline(time)) engine_.finish(operation.id, FinishReason::deadline);
+}
+
+void ReplicaActor::begin() {
+  while (engine_.has_room()) {
+    OperationPtr operation = queue_.pop();
+    if (!operation) break;
+    begin_one(std::move(operation));
+  }
+  // With nobody active the whole budget is free, and what could never fit was refused.
+  TINYLOOP_CHECK(!active_.empty() || queue_.empty());
+}
+
+void ReplicaActor::begin_one(OperationPtr operation) {
+  try {
+    operation->id = engine_.admit(std::move(operation->request), *operation);
+  } catch (const std::bad_alloc&) {
+    engine_.cancel_reservation(operation->cache_bytes);
+    return end_unbegun(*operation, make_error(errc::out_of_memory, "no host memory to begin"));
+  }
+  operation->phase = Phase::begun;
+  active_.push_back(*operation.detach());
+  replica_.set_active(active_.size());
+  replica_.inbox()->mailbox.left_queue();
+}
+
+void ReplicaActor::step() {
+  replica_.counters().count_step(engine_.step());
+}
+
+// Hands out what has ended since the last time.
+void ReplicaActor::sweep() {
+  for (auto it = active_.begin(); it != active_.end();) {
+    Operation& operation = *it;
+    if (operation.phase != Phase::ended) {
+      ++it;
+      continue;
+    }
+    it = active_.erase(it);
+    replica_.set_active(active_.size());
+    complete(*OperationPtr(&operation, false));
+  }
+}
+
+void ReplicaActor::end_unbegun(Operation& operation, error_code error) {
+  operation.end({error});
+  replica_.inbox()->mailbox.left_queue();
+  complete(operation);
+}
+
+void ReplicaActor::complete(Operation& operation) {
+  replica_.counters().count_completed(operation.outcome);
+  operation.complete();
+}
+
+void ReplicaActor::fail(const base::Error& cause) noexcept {
+  failure_ = base::Error{errc::replica_failed, cause.detail};
+  replica_.mark_failed(cause);
+  engine_.fail_all(*failure_);
+  queue_.clear(
+      [this](const OperationPtr& operation) { end_unbegun(*operation, make_error(*failure_)); });
+}
+
+}  // namespace tinyloop::actors

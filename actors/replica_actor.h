@@ -1,0 +1,58 @@
+// What a replica's thread does: take what is in the inbox, begin what there is room for, run one
+// step, hand out what has ended, and sleep when there is nothing to do.
+#pragma once
+
+#include "actors/message.h"
+#include "actors/operation.h"
+#include "actors/request_queue.h"
+#include "engine/batch_engine.h"
+
+namespace tinyloop::actors {
+
+class Replica;
+
+// Lives and dies on the replica's thread. Outcomes are delivered between steps, when counters and
+// memory figures already show them.
+class ReplicaActor {
+ public:
+  ReplicaActor(Replica& replica, engine::BatchEngine& engine);
+  ~ReplicaActor();
+  ReplicaActor(const ReplicaActor&) = delete;
+  ReplicaActor& operator=(const ReplicaActor&) = delete;
+
+  // Returns when the replica has been asked to close and every request has completed.
+  void run() noexcept;
+
+ private:
+  void turn();
+  bool is_idle() const noexcept { return active_.empty() && queue_.empty(); }
+
+  // Inbox.
+  void receive();
+  void take(Run& message);
+  void take(Trim& message);
+  void take(Visit& message);
+  void cancel(Operation& operation);
+  void follow_close_request();
+
+  // One turn's work.
+  void expire();
+  void begin();
+  void begin_one(OperationPtr operation);
+  void step();
+  void sweep();
+
+  // Ends.
+  void end_unbegun(Operation& operation, error_code error);
+  void complete(Operation& operation);
+  void fail(const base::Error& cause) noexcept;
+
+  Replica& replica_;
+  engine::BatchEngine& engine_;
+  RequestQueue queue_;
+  OperationList active_;  // begun, held alive
+  bool closing_ = false;
+  std::optional<base::Error> failure_;
+};
+
+}  // namespace tinyloop::actors

@@ -1,0 +1,71 @@
+#include "actors/request_queue.h"
+
+#include <algorithm>
+#include <string>
+
+namespace tinyloop::actors {
+
+namespace {
+
+std::string figures(const Operation& operation, size_t cache_budget) {
+  return "the request needs " + std::to_string(operation.cache_bytes) + " bytes of K/V pages for " +
+         std::to_string(operation.request.max_positions()) + " positions at " +
+         std::to_string(operation.request.loops) + " loops, cache_budget_bytes is " +
+         std::to_string(cache_budget);
+}
+
+}  // namespace
+
+RequestQueue::RequestQueue(engine::BatchEngine& engine, size_t cache_budget)
+    : engine_(engine), cache_budget_(cache_budget) {}
+
+RequestQueue::~RequestQueue() {
+  clear([](const OperationPtr&) {});
+}
+
+std::optional<base::Error> RequestQueue::accept(Operation& operation) {
+  operation.cache_bytes = engine_.cache_bytes(operation.request);
+  if (!engine_.could_ever_fit(operation.cache_bytes)) {
+    return base::Error{errc::out_of_memory, figures(operation, cache_budget_)};
+  }
+  const bool funded = unfunded_.empty() && reserve(operation);
+  if (!funded && operation.terms.when_full == WhenFull::fail) {
+    return base::Error{errc::overloaded, figures(operation, cache_budget_) +
+                                             ", too much of it is promised to others; " +
+                                             std::to_string(size()) + " requests are queued"};
+  }
+  operation.phase = Phase::queued;
+  (funded ? funded_ : unfunded_).push_back(*OperationPtr(&operation).detach());
+  note_deadline(operation);
+  return std::nullopt;
+}
+
+OperationPtr RequestQueue::pop() {
+  if (funded_.empty() && !unfunded_.empty() && reserve(unfunded_.front())) {
+    funded_.splice(funded_.end(), unfunded_, unfunded_.begin());
+  }
+  if (funded_.empty()) return nullptr;
+  Operation& operation = funded_.front();
+  funded_.pop_front();
+  return {&operation, false};
+}
+
+OperationPtr RequestQueue::remove(Operation& operation) noexcept {
+  OperationList& list = operation.reserved ? funded_ : unfunded_;
+  list.erase(list.iterator_to(operation));
+  if (operation.reserved) engine_.cancel_reservation(operation.cache_bytes);
+  operation.reserved = false;
+  return {&operation, false};
+}
+
+bool RequestQueue::reserve(Operation& operation) {
+  return operation.reserved = engine_.try_reserve(operation.cache_bytes);
+}
+
+void RequestQueue::note_deadline(const Operation& operation) {
+  if (!operation.terms.deadline) return;
+  next_deadline_ =
+      std::min(next_deadline_.value_or(*operation.terms.deadline), *operation.terms.deadline);
+}
+
+}  // namespace tinyloop::actors

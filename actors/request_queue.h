@@ -1,0 +1,70 @@
+// The requests a replica has accepted and not begun, in order of arrival. Replica thread only.
+#pragma once
+
+#include <optional>
+
+#include "actors/operation.h"
+#include "base/error.h"
+
+namespace tinyloop::actors {
+
+// A request in the queue either holds a reservation of its worst-case K/V bytes ("funded") or waits
+// for one. The funded come first: once somebody waits for budget, nobody who comes later is funded
+// before, so a large request is not starved by small ones.
+class RequestQueue {
+ public:
+  // `engine` and the budget figures must outlive the queue.
+  RequestQueue(engine::BatchEngine& engine, size_t cache_budget);
+  ~RequestQueue();
+  RequestQueue(const RequestQueue&) = delete;
+  RequestQueue& operator=(const RequestQueue&) = delete;
+
+  // Queues the operation and holds it alive, or says why not: out_of_memory if the budget could
+  // never hold it, overloaded if it cannot now and the request does not wait.
+  std::optional<base::Error> accept(Operation& operation);
+
+  // The next request to begin, taken out; null if there is none, or none is funded. Its reservation
+  // is the caller's.
+  OperationPtr pop();
+
+  // Takes a request out and gives its reservation back.
+  OperationPtr remove(Operation& operation) noexcept;
+
+  // Calls visit(OperationPtr) for every request past its deadline, each taken out as by remove().
+  template <class Visit>
+  void expire(TimePoint now, Visit&& visit) {
+    if (!next_deadline_ || *next_deadline_ > now) return;
+    next_deadline_.reset();
+    for (OperationList* list : {&funded_, &unfunded_}) {
+      for (auto it = list->begin(); it != list->end();) {
+        Operation& operation = *it++;
+        if (operation.is_past_deadline(now)) {
+          visit(remove(operation));
+        } else {
+          note_deadline(operation);
+        }
+      }
+    }
+  }
+
+  // Calls visit(OperationPtr) for every request, each taken out as by remove().
+  template <class Visit>
+  void clear(Visit&& visit) {
+    while (!unfunded_.empty()) visit(remove(unfunded_.back()));
+    while (!funded_.empty()) visit(remove(funded_.back()));
+  }
+
+  bool empty() const noexcept { return funded_.empty() && unfunded_.empty(); }
+  size_t size() const noexcept { return funded_.size() + unfunded_.size(); }
+
+ private:
+  bool reserve(Operation& operation);
+  void note_deadline(const Operation& operation);
+
+  engine::BatchEngine& engine_;
+  const size_t cache_budget_;
+  OperationList funded_, unfunded_;
+  std::optional<TimePoint> next_deadline_;  // nothing in the queue expires before
+};
+
+}  // namespace tinyloop::actors

@@ -1,0 +1,26 @@
+#include "actors/score_operation.h"
+
+#include <utility>
+
+namespace tinyloop::actors {
+
+ScoreOperation::ScoreOperation(std::shared_ptr<Inbox> inbox, engine::SequenceRequest checked,
+                               Terms how, detail::Completion<ScoreResult> completion)
+    : Operation(std::move(inbox), std::move(checked), how), completion_(std::move(completion)) {
+  logprobs_.reserve(prompt_tokens_);
+}
+
+void ScoreOperation::on_score(float logprob) noexcept {
+  if (logprobs_.size() < logprobs_.capacity()) logprobs_.push_back(logprob);
+}
+
+void ScoreOperation::deliver() noexcept {
+  ScoreResult result;
+  if (!outcome.error) result.logprobs = std::move(logprobs_);
+  result.finish_reason = outcome.reason;
+  result.loops = loops_;
+  result.timings = timings();
+  completion_.post(outcome.error, std::move(result));
+}
+
+}  // namespace tinyloop::actors

@@ -1,0 +1,25 @@
+// The scoring of a text.
+#pragma once
+
+#include <vector>
+
+#include "actors/operation.h"
+#include "tinyloop/detail/completion.h"
+
+namespace tinyloop::actors {
+
+class ScoreOperation final : public Operation {
+ public:
+  ScoreOperation(std::shared_ptr<Inbox> inbox, engine::SequenceRequest checked, Terms how,
+                 detail::Completion<ScoreResult> completion);
+
+  void on_score(float logprob) noexcept override;
+
+ private:
+  void deliver() noexcept override;
+
+  std::vector<float> logprobs_;  // reserved for the whole text
+  detail::Completion<ScoreResult> completion_;
+};
+
+}  // namespace tinyloop::actors

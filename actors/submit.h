@@ -1,0 +1,34 @@
+// From a caller's request to an operation in a replica's mailbox: checks on the caller's thread,
+// takes all room for the result, lets the cancellation slot reach it, and sends it. Any thread.
+#pragma once
+
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <memory>
+
+#include "actors/model_state.h"
+#include "tinyloop/detail/completion.h"
+
+namespace tinyloop::actors {
+
+using ModelRef = std::shared_ptr<ModelState>;
+
+// The completion gets the outcome, or what is wrong with the request. `model` may be null.
+void start_generate(const ModelRef& model, const GenerateRequest& request,
+                    detail::Completion<GenerateResult> completion);
+void start_score(const ModelRef& model, const ScoreRequest& request,
+                 detail::Completion<ScoreResult> completion);
+
+// The stream's reader gets it; never null. `prompt`: if given, receives the prompt's tokens.
+boost::intrusive_ptr<StreamOperation> start_stream(const ModelRef& model,
+                                                   const GenerateRequest& request,
+                                                   std::vector<int32_t>* prompt = nullptr);
+
+// Lets the slot cancel the operation; before the operation is sent, or by the rules of the slot.
+// The slot is not cleared when the operation completes, for a clear would race with a cancel
+// emitted on another thread; what the slot holds stays valid by itself, and a late cancel does
+// nothing.
+void let_cancel(boost::asio::cancellation_slot slot, OperationPtr operation);
+
+error_code empty_model() noexcept;
+
+}  // namespace tinyloop::actors

@@ -1,0 +1,111 @@
+// tinyloop generate: continues a prompt.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <boost/asio/use_future.hpp>
+#include <memory>
+
+#include "commands.h"
+#include "id_list.h"
+#include "model_arguments.h"
+#include "prompt_arguments.h"
+#include "result_json.h"
+
+namespace tinyloop::cli {
+
+namespace {
+
+struct GenerateArguments {
+  ModelArguments model;
+  PromptArguments prompt;
+  GenerateConfig config;
+  std::vector<std::string> stops;
+  bool ignore_eos = false;
+  bool stream = false;
+  bool json = false;
+
+  GenerateRequest request() const {
+    GenerateRequest request;
+    if (prompt.is_text()) {
+      request.text = prompt.text();
+    } else {
+      request.tokens = prompt.tokens();
+    }
+    request.config = config;
+    request.config.eos = ignore_eos ? EosMode::ignore : EosMode::stop;
+    request.config.stop_sequences.assign(stops.begin(), stops.end());
+    return request;
+  }
+};
+
+void add_sampling(CLI::App& app, GenerateConfig& config) {
+  const auto add = [&app](const char* name, auto& field, const char* what) {
+    app.add_option(name, field, what)->capture_default_str();
+  };
+  add("--max-tokens", config.max_tokens, "at most so many new tokens");
+  app.add_option("--loops", config.loops, "loop iterations a token; default: the file's");
+  add("--temperature", config.temperature, "0: greedy");
+  add("--top-k", config.top_k, "keep the k most likely tokens, 0: off");
+  add("--top-p", config.top_p, "keep the most likely tokens of this joint probability, 1: off");
+  add("--min-p", config.min_p, "drop tokens below this share of the most likely one, 0: off");
+  add("--repetition-penalty", config.repetition_penalty, "over prompt and output, 1: off");
+  app.add_option("--seed", config.seed, "of the random draws")
+      ->check(CLI::NonNegativeNumber)  // CLI11 would wrap around
+      ->capture_default_str();
+  app.add_option("--logprobs", config.logprobs,
+                 "with --json: log-probabilities, and those of the n most likely tokens");
+  app.add_option("--cache-window", config.cache_window,
+                 "attend to the last n positions alone, 0: all");
+}
+
+// Text as it comes, or one JSON line a chunk; the error of a chunk that cannot be written ends the
+// request, so it is kept and thrown at the end.
+void run_stream(const Model& model, const GenerateRequest& request, bool json) {
+  std::exception_ptr failed;
+  const auto show = [&](const StreamChunk& chunk) {
+    try {
+      if (json) {
+        write_line(chunk_json(chunk));
+      } else {
+        write(model.tokenizer() ? chunk.text : join_ids(chunk.tokens) + " ");
+      }
+    } catch (...) {
+      failed = std::current_exception();
+      throw;
+    }
+  };
+  model.async_generate(request, show, boost::asio::use_future).get();
+  if (failed) std::rethrow_exception(failed);
+  if (!json) write("\n");
+}
+
+void run_whole(const Model& model, const GenerateRequest& request, bool json) {
+  const GenerateResult result = model.async_generate(request, boost::asio::use_future).get();
+  if (json) return write_line(generate_json(result));
+  const auto first = result.tokens.begin() + static_cast<std::ptrdiff_t>(result.prompt_tokens);
+  write((model.tokenizer() ? result.text : join_ids({first, result.tokens.end()})) + "\n");
+}
+
+void run_generate(const GenerateArguments& arguments) {
+  const GenerateRequest request = arguments.request();
+  const LoadedModel model(arguments.model);
+  (arguments.stream ? run_stream : run_whole)(*model, request, arguments.json);
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("generate", "Continue a prompt");
+  const auto arguments = std::make_shared<GenerateArguments>();
+  arguments->model.add_all(*command);
+  arguments->prompt.add_to(*command);
+  add_sampling(*command, arguments->config);
+  command->add_option("--stop", arguments->stops, "stop before this text; may be repeated")
+      ->allow_extra_args(false);
+  command->add_flag("--ignore-eos", arguments->ignore_eos, "go on past the end of the sequence");
+  command->add_flag("--stream", arguments->stream, "print the text as it comes");
+  command->add_flag("--json", arguments->json, "print JSON");
+  command->callback([arguments] { run_generate(*arguments); });
+}
+
+}  // namespace tinyloop::cli

@@ -1,0 +1,138 @@
+// A loaded model: what requests are sent to.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tinyloop/detail/operations.h"
+#include "tinyloop/reports.h"
+#include "tinyloop/token_stream.h"
+#include "tinyloop/tokenizer.h"
+
+namespace tinyloop {
+
+// What a model is; constant from the load on.
+struct ModelInfo {
+  std::string name;          // general.name of the file; may be empty
+  std::string architecture;  // "tinyloop" or "llama"
+  std::string path;          // as given to load
+  std::string device;        // "cpu (AVX3, 2 threads)": all that fixes the bits of the results
+  int32_t prelude_layers = 0;
+  int32_t shared_layers = 0;  // the layers of one loop iteration
+  int32_t coda_layers = 0;
+  int32_t default_loops = 0;
+  int32_t max_loops = 0;
+  int32_t d_model = 0;
+  int32_t vocab = 0;
+  int32_t context_length = 0;  // positions the model was trained for
+  int32_t max_seq_len = 0;     // positions a request may use (ModelOptions)
+};
+
+// A cheap reference to a model; copies refer to the same one. Every member may be called from any
+// thread at any time, on the same object too, save assignment and destruction.
+//
+// The model stays loaded as long as a Model, a TokenStream or a request in flight refers to it, at
+// most until its Engine is destroyed. A Model may outlive its Engine: it then answers with
+// errc::shutdown. After async_unload, and on an empty Model, the answer is errc::model_closed.
+//
+// Operations copy what they need from their arguments and return at once; they complete exactly
+// once, by a post to the handler's associated executor, or to the engine's for a handler without
+// one (an empty Model's: Asio's system executor). docs/errors.md lists what each can complete with.
+//
+// Cancellation, of any type, through the handler's cancellation slot, may be emitted from any
+// thread: a queued request completes with operation_aborted, one that has begun completes within
+// one step without error, with FinishReason::cancelled and the tokens so far. A second or a late
+// cancel does nothing.
+class TINYLOOP_API Model {
+ public:
+  using executor_type = boost::asio::any_io_executor;
+
+  Model() = default;
+  explicit Model(detail::ModelRef state) noexcept : state_(std::move(state)) {}
+
+  // void(error_code, GenerateResult).
+  template <boost::asio::completion_token_for<void(error_code, GenerateResult)> Token>
+  auto async_generate(GenerateRequest request, Token&& token) const {
+    return boost::asio::async_initiate<Token, void(error_code, GenerateResult)>(
+        [state = state_](auto handler, const GenerateRequest& copy) {
+          detail::generate(state, copy, {std::move(handler), detail::default_executor(state)});
+        },
+        token, std::move(request));
+  }
+
+  // The same, with `on_chunk(const StreamChunk&)` called for each part of the output as it comes,
+  // in order, on the handler's executor, the last call before the handler. An exception out of
+  // on_chunk is logged and cancels the request; on_chunk is then called no more.
+  template <std::invocable<const StreamChunk&> Callback,
+            boost::asio::completion_token_for<void(error_code, GenerateResult)> Token>
+  auto async_generate(GenerateRequest request, Callback on_chunk, Token&& token) const {
+    auto shared = std::make_shared<Callback>(std::move(on_chunk));
+    return boost::asio::async_initiate<Token, void(error_code, GenerateResult)>(
+        [state = state_, shared](auto handler, const GenerateRequest& copy) {
+          detail::generate(state, copy,
+                           [shared](const StreamChunk& chunk) { std::invoke(*shared, chunk); },
+                           {std::move(handler), detail::default_executor(state)});
+        },
+        token, std::move(request));
+  }
+
+  // Starts a request whose tokens are read one chunk at a time. Whatever is wrong with the request
+  // comes out of the first async_next. Throws std::bad_alloc alone.
+  TokenStream stream(const GenerateRequest& request) const;
+
+  // void(error_code, ScoreResult).
+  template <boost::asio::completion_token_for<void(error_code, ScoreResult)> Token>
+  auto async_score(ScoreRequest request, Token&& token) const {
+    return boost::asio::async_initiate<Token, void(error_code, ScoreResult)>(
+        [state = state_](auto handler, const ScoreRequest& copy) {
+          detail::score(state, copy, {std::move(handler), detail::default_executor(state)});
+        },
+        token, std::move(request));
+  }
+
+  // void(error_code, size_t): gives unused page slabs back to the device; the bytes.
+  template <boost::asio::completion_token_for<void(error_code, size_t)> Token>
+  auto async_trim(Token&& token) const {
+    return boost::asio::async_initiate<Token, void(error_code, size_t)>(
+        [state = state_](auto handler) {
+          detail::trim(state, {std::move(handler), detail::default_executor(state)});
+        },
+        token);
+  }
+
+  // void(error_code): ends the model; completes when all of its requests have completed and its
+  // memory is back. Cannot be cancelled. A second call completes with the first, and `cancel` cuts
+  // a `drain` short. On an empty Model: model_closed.
+  template <boost::asio::completion_token_for<void(error_code)> Token>
+  auto async_unload(ShutdownMode mode, Token&& token) const {
+    return boost::asio::async_initiate<Token, void(error_code)>(
+        [state = state_, mode](auto handler) {
+          detail::unload(state, mode, {std::move(handler), detail::default_executor(state)});
+        },
+        token);
+  }
+
+  // Snapshots; empty ones from an empty Model.
+  MemoryReport memory() const;
+  HealthReport health() const;
+  Statistics statistics() const;
+  ModelInfo info() const;
+  Tokenizer tokenizer() const;
+
+  explicit operator bool() const noexcept { return state_ != nullptr; }
+  executor_type get_executor() const { return detail::default_executor(state_); }
+
+  // For the library's own parts and tests.
+  const detail::ModelRef& state() const noexcept { return state_; }
+
+ private:
+  detail::ModelRef state_;
+};
+
+}  // namespace tinyloop

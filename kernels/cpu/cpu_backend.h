@@ -1,0 +1,45 @@
+// The CPU backend: every op forwards to its x_cpu function. Ops finish before they return.
+#pragma once
+
+#include "kernels/backend.h"
+#include "kernels/cpu/cpu_context.h"
+#include "kernels/cpu/cpu_memory.h"
+
+namespace tinyloop::kernels {
+
+class CpuBackend final : public Backend {
+ public:
+  // `threads` >= 1. Throws base::Failure(out_of_memory), also when the budget is below the
+  // workspaces' size.
+  CpuBackend(int32_t threads, size_t memory_budget_bytes)
+      : memory_(memory_budget_bytes), context_(memory_, threads) {}
+
+  DeviceMemory& memory() override { return memory_; }
+  ScalarType scratch_type() const override { return ScalarType::f32; }
+  ScalarType kv_type() const override { return ScalarType::f32; }
+  // The thread count is named for the reader; it changes no bit.
+  std::string description() const override;
+
+  void embed(const EmbedArgs& args) override { embed_cpu(context_, args); }
+  void rms_norm(const RmsNormArgs& args) override { rms_norm_cpu(context_, args); }
+  void linear(const LinearArgs& args) override { linear_cpu(context_, args); }
+  void rope(const RopeArgs& args) override { rope_cpu(context_, args); }
+  void kv_append(const KvAppendArgs& args) override { kv_append_cpu(context_, args); }
+  void attention(const AttentionArgs& args) override { attention_cpu(context_, args); }
+  void ffn_activation(const FfnActivationArgs& args) override {
+    ffn_activation_cpu(context_, args);
+  }
+  void residual_add(const ResidualAddArgs& args) override { residual_add_cpu(context_, args); }
+  void copy_rows(const CopyRowsArgs& args) override { copy_rows_cpu(context_, args); }
+  void scale_add(const ScaleAddArgs& args) override { scale_add_cpu(context_, args); }
+  void initial_state(const InitialStateArgs& args) override { initial_state_cpu(context_, args); }
+  void logits(const LogitsArgs& args) override { logits_cpu(context_, args); }
+
+  void synchronise() override {}
+
+ private:
+  CpuMemory memory_;
+  CpuContext context_;  // takes its workspaces from memory_
+};
+
+}  // namespace tinyloop::kernels

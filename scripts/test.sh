@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Builds everything and runs every test: the release build, then the parts where memory and threads
+# matter under AddressSanitizer + UBSan and under ThreadSanitizer. Installs what is missing.
+# Where a CUDA toolkit is present the CUDA parts are built too.
+#
+#   scripts/test.sh            all of it
+#   scripts/test.sh release    one part: format, release, asan, tsan
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+jobs=$(nproc)
+
+run_format() { scripts/check-format.sh; }
+
+run_release() {
+  local preset=cpu-release
+  command -v nvcc >/dev/null && preset=cuda-release
+  scripts/build.sh "$preset"
+  ctest --test-dir "build/$preset" --output-on-failure -j "$jobs"
+}
+
+# The golden cases and the large bit-identity runs check numbers, not memory: they stay in release.
+run_asan() {
+  scripts/build.sh asan
+  ctest --test-dir build/asan --output-on-failure -j "$jobs" -E '^golden\.|Identity'
+}
+
+run_tsan() {
+  scripts/build.sh tsan tinyloop_actors_tests tinyloop_kernels_tests tinyloop_stress
+  TSAN_OPTIONS="suppressions=$PWD/stress/tsan.supp halt_on_error=1 ${TSAN_OPTIONS:-}" \
+    ctest --test-dir build/tsan --output-on-failure -j "$jobs" -R '^actors\.|ThreadPool|^stress'
+}
+
+scripts/install-deps.sh
+for part in ${*:-format release asan tsan}; do
+  started=$SECONDS
+  echo "== $part"
+  "run_$part"
+  echo "== $part: $((SECONDS - started)) s"
+done

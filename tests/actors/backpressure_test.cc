@@ -1,0 +1,151 @@
+// What happens when the queue or the budget has no room.
+#include <gtest/gtest.h>
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <thread>
+
+#include "tests/actors/served_model.h"
+
+namespace tinyloop::testing {
+namespace {
+
+namespace asio = boost::asio;
+
+GenerateRequest waiting(GenerateRequest what) {
+  what.when_full = WhenFull::wait;
+  return what;
+}
+
+std::vector<std::future<GenerateResult>> start(const Model& model, const GenerateRequest& what,
+                                               int count) {
+  std::vector<std::future<GenerateResult>> futures;
+  for (int i = 0; i < count; ++i) futures.push_back(model.async_generate(what, asio::use_future));
+  return futures;
+}
+
+// K/V bytes of `what` on a model with these options.
+size_t bytes_of(const GenerateRequest& what) {
+  ServedModel served;
+  StepGate gate(served.model);
+  auto future = served.model.async_generate(what, asio::use_future);
+  gate.run(1);
+  const size_t bytes = served.model.memory().cache_reserved;
+  gate.open();
+  future.get();
+  return bytes;
+}
+
+TEST(Backpressure, AFullMailboxIsOverloadedAtOnce) {
+  ServedModel served;  // max_queued: 8
+  std::vector<std::future<GenerateResult>> futures;
+  {
+    const Pause pause(served.model);
+    futures = start(served.model, request(2), 8);
+    auto refused = served.model.async_generate(request(2), asio::use_future);
+    const error_code error = error_of(refused);  // while the replica stands still
+    EXPECT_TRUE(error == errc::overloaded);
+    EXPECT_EQ(error.message(), "overloaded: mailbox holds 8 of 8 requests (max_queued)");
+    EXPECT_EQ(served.model.health().replicas[0].queued, 8u);
+    EXPECT_EQ(served.model.statistics().rejected, 1u);
+  }
+  for (auto& future : futures) EXPECT_EQ(future.get().tokens.size(), 7u);
+  EXPECT_EQ(served.model.health().replicas[0].queued, 0u);
+}
+
+TEST(Backpressure, WaitersGetTheirTurn) {
+  ServedModel served;
+  std::vector<std::future<GenerateResult>> futures;
+  {
+    const Pause pause(served.model);
+    futures = start(served.model, waiting(request(2)), 50);
+    EXPECT_EQ(served.model.health().replicas[0].queued, 50u);
+  }
+  for (auto& future : futures) EXPECT_EQ(future.get().tokens.size(), 7u);
+  EXPECT_EQ(served.model.statistics().completed_ok, 50u);
+}
+
+TEST(Backpressure, AWaiterCanBeCancelled) {
+  ServedModel served;
+  asio::cancellation_signal signal;
+  std::vector<std::future<GenerateResult>> futures;
+  std::future<GenerateResult> waiter;
+  {
+    const Pause pause(served.model);
+    futures = start(served.model, request(2), 8);
+    waiter = served.model.async_generate(
+        waiting(request(2)), asio::bind_cancellation_slot(signal.slot(), asio::use_future));
+    signal.emit(asio::cancellation_type::terminal);
+  }
+  EXPECT_EQ(error_of(waiter), asio::error::operation_aborted);
+  for (auto& future : futures) EXPECT_EQ(future.get().tokens.size(), 7u);
+}
+
+TEST(Backpressure, ABudgetThatCouldNeverHoldTheRequestIsOutOfMemory) {
+  const size_t bytes = bytes_of(request(60));
+  ModelOptions options = small_options();
+  options.cache_budget_bytes = bytes - 1;
+  ServedModel served(options);
+  for (const auto& what : {request(60), waiting(request(60))}) {
+    auto future = served.model.async_generate(what, asio::use_future);
+    const error_code error = error_of(future);
+    EXPECT_TRUE(error == errc::out_of_memory) << error.message();
+    const std::string text = error.message();
+    EXPECT_NE(text.find(std::to_string(bytes) + " bytes"), std::string::npos) << text;
+    EXPECT_NE(text.find("cache_budget_bytes is " + std::to_string(bytes - 1)), std::string::npos)
+        << text;
+  }
+  EXPECT_EQ(served.model.statistics().rejected, 2u);
+  EXPECT_EQ(served.model.health().replicas[0].out_of_memory, 2u);
+  EXPECT_EQ(served.generate(request(2)).tokens.size(), 7u);
+}
+
+TEST(Backpressure, ABudgetInUseIsOverloadedOrWaitedFor) {
+  const size_t bytes = bytes_of(request(40));
+  ModelOptions options = small_options();
+  options.cache_budget_bytes = bytes + bytes / 2;
+  ServedModel served(options);
+  StepGate gate(served.model);
+  auto running = served.model.async_generate(request(40), asio::use_future);
+  gate.run(1);
+  auto waiter = served.model.async_generate(waiting(request(40, 2)), asio::use_future);
+  auto refused = served.model.async_generate(request(40, 3), asio::use_future);
+  // Would fit now, but must not overtake the one that waits.
+  auto small = served.model.async_generate(request(1, 4), asio::use_future);
+  gate.run(1);
+  const error_code error = error_of(refused);
+  EXPECT_TRUE(error == errc::overloaded);
+  EXPECT_NE(error.message().find("promised to others"), std::string::npos) << error.message();
+  EXPECT_TRUE(error_of(small) == errc::overloaded);
+  EXPECT_EQ(served.model.health().replicas[0].queued, 1u);
+  EXPECT_EQ(served.model.health().replicas[0].free_cache_bytes, bytes / 2);
+  gate.open();
+  EXPECT_EQ(running.get().tokens.size(), 45u);
+  EXPECT_EQ(waiter.get().tokens.size(), 45u);
+  EXPECT_EQ(served.model.memory().cache_reserved, 0u);
+}
+
+TEST(Backpressure, MoreThanMaxSequencesWaitTheirTurnInOrder) {
+  ModelOptions options = small_options();
+  options.max_sequences = 1;
+  ServedModel served(options);
+  std::mutex mutex;
+  std::vector<int> order;
+  std::vector<std::future<void>> done;
+  {
+    const Pause pause(served.model);
+    for (int i = 0; i < 6; ++i) {
+      auto promise = std::make_shared<std::promise<void>>();
+      done.push_back(promise->get_future());
+      served.model.async_generate(request(2, i), [&, i, promise](error_code, GenerateResult) {
+        const std::lock_guard lock(mutex);
+        order.push_back(i);
+        promise->set_value();
+      });
+    }
+  }
+  for (auto& one : done) one.get();
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+}
+
+}  // namespace
+}  // namespace tinyloop::testing

@@ -1,0 +1,149 @@
+// An engine that serves a small random model, and the means to stop its replica at a chosen point,
+// so that no test depends on timing.
+#pragma once
+
+#include <boost/asio/use_future.hpp>
+#include <condition_variable>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "actors/message.h"
+#include "actors/model_state.h"
+#include "engine/step_plan.h"
+#include "tests/support/random_model.h"
+#include "tinyloop/tinyloop.h"
+
+namespace tinyloop::testing {
+
+inline const RandomModel& small_model() {
+  static const RandomModel model = write_random_model();
+  return model;
+}
+
+inline ModelOptions small_options() {
+  ModelOptions options;
+  options.max_seq_len = 256;
+  options.max_sequences = 4;
+  options.max_queued = 8;
+  options.cpu_threads = 1;
+  return options;
+}
+
+inline EngineOptions quiet() {
+  EngineOptions options;
+  options.log = [](LogLevel, std::string_view) {};
+  return options;
+}
+
+// A prompt that depends on `seed`; never stops by itself before max_tokens.
+inline GenerateRequest request(int32_t max_tokens, int32_t seed = 1) {
+  GenerateRequest request;
+  for (int32_t i = 0; i < 5; ++i) request.tokens.push_back(1 + (seed * 31 + i * 7) % 299);
+  request.config.max_tokens = max_tokens;
+  request.config.eos = EosMode::ignore;
+  return request;
+}
+
+// Sends a message to the replica; `visit` runs on its thread.
+inline void visit_replica(const Model& model, std::function<void(engine::BatchEngine&)> visit) {
+  auto message = std::make_unique<actors::Message>(actors::Visit{std::move(visit)});
+  const error_code error = model.state()->replica().send(message, errc::model_closed);
+  if (error) throw boost::system::system_error(error);
+}
+
+// While it lives, the replica takes no message and runs no step. The constructor returns when it
+// has stopped.
+class Pause {
+ public:
+  explicit Pause(const Model& model) {
+    auto stopped = std::make_shared<std::promise<void>>();
+    visit_replica(model, [stopped, go = go_.get_future().share()](engine::BatchEngine&) {
+      stopped->set_value();
+      go.wait();
+    });
+    stopped->get_future().wait();
+  }
+  ~Pause() { go_.set_value(); }
+
+ private:
+  std::promise<void> go_;
+};
+
+// Lets the replica run a counted number of passes at a time. Must be opened before it dies.
+class StepGate {
+ public:
+  explicit StepGate(const Model& model) : state_(std::make_shared<State>()) {
+    visit_replica(model, [state = state_](engine::BatchEngine& engine) {
+      engine.set_plan_observer([state](const engine::StepPlan&) { state->enter(); });
+    });
+  }
+  ~StepGate() { open(); }
+
+  void allow(int passes) { state_->add(passes); }
+  void open() { state_->add(1 << 20); }
+  // Returns when the replica stands before a pass that is not allowed.
+  void wait_until_stopped() { state_->wait(); }
+  void run(int passes) {
+    allow(passes);
+    wait_until_stopped();
+  }
+
+ private:
+  struct State {
+    void enter() {
+      std::unique_lock lock(mutex);
+      stopped = allowed == 0;
+      changed.notify_all();
+      changed.wait(lock, [this] { return allowed > 0; });
+      stopped = false;
+      --allowed;
+    }
+    void add(int passes) {
+      const std::lock_guard lock(mutex);
+      allowed += passes;
+      stopped = false;
+      changed.notify_all();
+    }
+    void wait() {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [this] { return stopped; });
+    }
+
+    std::mutex mutex;
+    std::condition_variable changed;
+    int allowed = 0;
+    bool stopped = false;
+  };
+
+  std::shared_ptr<State> state_;
+};
+
+// The error of a future's exception; success if it has a value.
+template <class Result>
+error_code error_of(std::future<Result>& future) {
+  try {
+    future.get();
+    return {};
+  } catch (const boost::system::system_error& error) {
+    return error.code();
+  }
+}
+
+class ServedModel {
+ public:
+  explicit ServedModel(const ModelOptions& options = small_options(),
+                       EngineOptions engine_options = quiet())
+      : engine(std::move(engine_options)), model(engine.load(small_model().path(), options)) {}
+
+  GenerateResult generate(const GenerateRequest& what) const {
+    return model.async_generate(what, boost::asio::use_future).get();
+  }
+
+  Engine engine;
+  Model model;
+};
+
+}  // namespace tinyloop::testing

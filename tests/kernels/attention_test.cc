@@ -1,0 +1,290 @@
+// Attention over paged caches in which everything a row may not read is a NaN or a null page.
+#include "kernels/attention.h"
+
+#include <algorithm>
+
+#include "tests/support/op_test.h"
+
+namespace tinyloop::testing {
+namespace {
+
+using kernels::kPagePositions;
+using kernels::KvLayout;
+
+struct Shape {
+  int32_t heads, kv_heads, head_dim;
+};
+
+constexpr Shape kShapes[] = {{6, 3, 34}, {5, 1, 64}, {4, 4, 2}, {2, 1, 96}, {8, 2, 24}};
+constexpr int32_t kContexts[] = {1, 15, 16, 17, 255, 256, 257, 1023};
+constexpr int32_t kWindows[] = {0, 1, 16, 17, 300};
+constexpr size_t kLayer = 1;  // of two layers that share a page; the other is poisoned
+
+// One sequence: random K and V for `context` positions, seen through a window.
+struct Sequence {
+  int32_t context, window;
+  std::vector<float> keys, values;  // [kv_heads][context][head_dim]
+
+  int32_t first_attended(int32_t position) const {
+    return window > 0 ? std::max(0, position - window + 1) : 0;
+  }
+};
+
+// A paged cache that holds `sequences`, one table each, in scattered pages.
+class TestCache {
+ public:
+  // `first_row_position`: the smallest position that will be asked about, for every sequence.
+  TestCache(kernels::Backend& backend, const Shape& shape, const std::vector<Sequence>& sequences,
+            const std::vector<int32_t>& first_row_position, OpRandom& random)
+      : layout_{kernels::ScalarType::f32, shape.kv_heads, shape.head_dim},
+        page_floats_(2 * layout_.layer_bytes() / sizeof(float)) {
+    plan(sequences, first_row_position, random);
+    std::vector<float> storage(page_floats_ * size_t(page_count_), poison());
+    for (size_t s = 0; s < sequences.size(); ++s)
+      fill(sequences[s], s, first_row_position[s], storage);
+    storage_ = std::make_unique<DeviceArray<float>>(backend, storage);
+    std::vector<std::byte*> addresses;
+    for (int32_t page : pages_) {
+      addresses.push_back(
+          page < 0 ? nullptr
+                   : reinterpret_cast<std::byte*>(storage_->data() + size_t(page) * page_floats_));
+    }
+    addresses_ = std::make_unique<DeviceArray<std::byte*>>(backend, addresses);
+    table_array_ = std::make_unique<DeviceArray<int32_t>>(backend, tables_);
+    window_array_ = std::make_unique<DeviceArray<int32_t>>(backend, windows_);
+  }
+
+  kernels::KvView view(const DeviceArray<int32_t>& row_table,
+                       const DeviceArray<int32_t>& positions) const {
+    return {layout_,
+            kLayer * layout_.layer_bytes(),
+            addresses_->data(),
+            table_array_->data(),
+            window_array_->data(),
+            row_table.data(),
+            positions.data()};
+  }
+  std::vector<float> storage() const { return storage_->read(); }
+
+ private:
+  void plan(const std::vector<Sequence>& sequences, const std::vector<int32_t>& first_rows,
+            OpRandom& random) {
+    int32_t entries = 0;
+    for (const Sequence& s : sequences) entries += (s.context - 1) / kPagePositions + 1;
+    const auto order = random.distinct(entries, entries);
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      const Sequence& s = sequences[i];
+      tables_.push_back(int32_t(pages_.size()));
+      windows_.push_back(s.window);
+      const int32_t first = s.first_attended(first_rows[i]) / kPagePositions;
+      for (int32_t page = 0; page <= (s.context - 1) / kPagePositions; ++page) {
+        pages_.push_back(page < first ? -1 : order[pages_.size()]);
+      }
+    }
+    page_count_ = entries;
+  }
+  void fill(const Sequence& s, size_t index, int32_t first_row, std::vector<float>& storage) const {
+    const auto dim = size_t(layout_.head_dim);
+    for (int32_t p = s.first_attended(first_row); p < s.context; ++p) {
+      const auto page = size_t(pages_[size_t(tables_[index] + p / kPagePositions)]);
+      float* share =
+          storage.data() + page * page_floats_ + kLayer * layout_.layer_bytes() / sizeof(float);
+      for (size_t head = 0; head < size_t(layout_.kv_heads); ++head) {
+        const size_t from = (head * size_t(s.context) + size_t(p)) * dim;
+        float* to = share + (head * kPagePositions + size_t(p % kPagePositions)) * dim;
+        std::copy_n(&s.keys[from], dim, to);
+        std::copy_n(&s.values[from], dim, to + layout_.half_elements());
+      }
+    }
+  }
+
+  KvLayout layout_;
+  size_t page_floats_;
+  int32_t page_count_ = 0;
+  std::vector<int32_t> pages_, tables_, windows_;
+  std::unique_ptr<DeviceArray<float>> storage_;
+  std::unique_ptr<DeviceArray<std::byte*>> addresses_;
+  std::unique_ptr<DeviceArray<int32_t>> table_array_, window_array_;
+};
+
+class AttentionTest : public OpTest {
+ protected:
+  Sequence sequence(const Shape& shape, int32_t context, int32_t window) {
+    const size_t count = size_t(shape.kv_heads) * size_t(context) * size_t(shape.head_dim);
+    return {context, window, random().values(count, 2.0f), random().values(count, 2.0f)};
+  }
+
+  // Attention of rows (table, position) with q[rows][heads · head_dim].
+  std::vector<float> run(kernels::Backend& on, const Shape& shape,
+                         const std::vector<Sequence>& sequences, const std::vector<int32_t>& tables,
+                         const std::vector<int32_t>& positions, const std::vector<float>& q,
+                         RowLayout layout = RowLayout::dense) {
+    std::vector<int32_t> first(sequences.size(), 1 << 30);
+    for (size_t r = 0; r < tables.size(); ++r) {
+      first[size_t(tables[r])] = std::min(first[size_t(tables[r])], positions[r]);
+    }
+    for (size_t s = 0; s < first.size(); ++s)
+      first[s] = std::min(first[s], sequences[s].context - 1);
+    const TestCache cache(on, shape, sequences, first, random());
+    const DeviceArray<int32_t> row_table(on, tables), row_positions(on, positions);
+    const auto rows = int32_t(tables.size());
+    const int32_t cols = shape.heads * shape.head_dim;
+    const OpMatrix in(on, rows, cols, layout, random(), q);
+    const OpMatrix out(on, rows, cols, layout, random());
+    on.attention({in.view(), out.view(), cache.view(row_table, row_positions), rows, shape.heads});
+    EXPECT_TRUE(out.untouched());
+    return out.values();
+  }
+
+  static Expected reference(const Shape& shape, const std::vector<Sequence>& sequences,
+                            const std::vector<int32_t>& tables,
+                            const std::vector<int32_t>& positions, const std::vector<float>& q) {
+    Expected want;
+    const auto dim = size_t(shape.head_dim);
+    for (size_t r = 0; r < tables.size(); ++r) {
+      const Sequence& s = sequences[size_t(tables[r])];
+      for (size_t h = 0; h < size_t(shape.heads); ++h) {
+        const size_t kv_head = h / size_t(shape.heads / shape.kv_heads);
+        const auto first = ptrdiff_t(kv_head * size_t(s.context) * dim);
+        const auto last = first + ptrdiff_t(size_t(s.context) * dim);
+        const std::vector<float> keys(s.keys.begin() + first, s.keys.begin() + last);
+        const std::vector<float> values(s.values.begin() + first, s.values.begin() + last);
+        reference_attention(&q[(r * size_t(shape.heads) + h) * dim], keys, values, positions[r] + 1,
+                            shape.head_dim, s.window, want);
+      }
+    }
+    return want;
+  }
+
+  std::vector<float> queries(const Shape& shape, size_t rows) {
+    return random().values(rows * size_t(shape.heads) * size_t(shape.head_dim), 2.0f);
+  }
+};
+
+// The last row of every context under every window, in one ragged batch.
+TEST_P(AttentionTest, EveryContextAndWindow) {
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(::testing::Message() << "heads " << shape.heads << "/" << shape.kv_heads
+                                      << ", head_dim " << shape.head_dim);
+    std::vector<Sequence> sequences;
+    std::vector<int32_t> tables, positions;
+    for (int32_t context : kContexts) {
+      for (int32_t window : kWindows) {
+        tables.push_back(int32_t(sequences.size()));
+        positions.push_back(context - 1);
+        sequences.push_back(sequence(shape, context, window));
+      }
+    }
+    const auto q = queries(shape, tables.size());
+    const Expected want = reference(shape, sequences, tables, positions, q);
+    for (RowLayout layout : {RowLayout::dense, RowLayout::scattered}) {
+      EXPECT_TRUE(near(run(backend(), shape, sequences, tables, positions, q, layout), want,
+                       tolerance().attention));
+    }
+  }
+}
+
+// Rows of a prefill see what lies before them; beside them, decoding rows of other sequences.
+TEST_P(AttentionTest, PrefillRowsAreCausal) {
+  const Shape shape{6, 3, 34};
+  const std::vector<Sequence> sequences = {sequence(shape, 300, 0), sequence(shape, 290, 17),
+                                           sequence(shape, 40, 0)};
+  std::vector<int32_t> tables = {2}, positions = {39};
+  for (int32_t p = 240; p < 300; ++p) tables.push_back(0), positions.push_back(p);
+  for (int32_t p = 200; p < 290; p += 9) tables.push_back(1), positions.push_back(p);
+  const auto q = queries(shape, tables.size());
+  EXPECT_TRUE(near(run(backend(), shape, sequences, tables, positions, q),
+                   reference(shape, sequences, tables, positions, q), tolerance().attention));
+}
+
+// Two rows of the same sequence at the same position, far apart in scores: no overflow, no NaN.
+TEST_P(AttentionTest, LargeScoresStayFinite) {
+  const Shape shape{2, 1, 64};
+  std::vector<Sequence> sequences = {sequence(shape, 600, 0)};
+  for (float& k : sequences[0].keys) k *= 40.0f;
+  const auto q = queries(shape, 2);
+  const auto got = run(backend(), shape, sequences, {0, 0}, {599, 300}, q);
+  Expected want = reference(shape, sequences, {0, 0}, {599, 300}, q);
+  for (double& size : want.magnitude) size = 2.0;  // scores in the hundreds carry larger errors
+  EXPECT_TRUE(near(got, want, 100.0 * tolerance().attention));
+}
+
+TEST_P(AttentionTest, ARowHasTheSameBitsAloneInABatchAndPermuted) {
+  for (const Shape& shape : {Shape{6, 3, 34}, Shape{5, 1, 64}}) {
+    const std::vector<Sequence> sequences = {sequence(shape, 600, 0), sequence(shape, 530, 300),
+                                             sequence(shape, 17, 0)};
+    const std::vector<int32_t> tables = {0, 1, 2, 0, 1, 0},
+                               positions = {599, 529, 16, 255, 300, 256};
+    const int32_t cols = shape.heads * shape.head_dim;
+    const auto q = queries(shape, tables.size());
+    const auto all = run(backend(), shape, sequences, tables, positions, q);
+    const auto order = random().distinct(6, 6);
+    std::vector<int32_t> shuffled_tables, shuffled_positions;
+    std::vector<float> shuffled_q;
+    for (int32_t row : order) {
+      const auto one = row_of(q, row, cols);
+      const auto r = size_t(row);
+      shuffled_tables.push_back(tables[r]);
+      shuffled_positions.push_back(positions[r]);
+      shuffled_q.insert(shuffled_q.end(), one.begin(), one.end());
+      EXPECT_TRUE(same_bits(row_of(all, row, cols),
+                            run(backend(), shape, sequences, {tables[r]}, {positions[r]}, one)));
+    }
+    const auto shuffled = run(backend(), shape, sequences, shuffled_tables, shuffled_positions,
+                              shuffled_q, RowLayout::scattered);
+    for (int32_t i = 0; i < 6; ++i) {
+      EXPECT_TRUE(same_bits(row_of(all, order[size_t(i)], cols), row_of(shuffled, i, cols)));
+    }
+  }
+}
+
+TEST_P(AttentionTest, ThreadsChangeNoBit) {
+  const Shape shape{8, 2, 24};
+  const std::vector<Sequence> sequences = {sequence(shape, 500, 0)};
+  std::vector<int32_t> tables, positions;
+  for (int32_t p = 450; p < 500; ++p) tables.push_back(0), positions.push_back(p);
+  const auto q = queries(shape, tables.size());
+  const auto want = run(backend(), shape, sequences, tables, positions, q);
+  for (int32_t threads : {1, 4}) {
+    const auto other = backend_with(threads);
+    EXPECT_TRUE(same_bits(want, run(*other, shape, sequences, tables, positions, q)));
+  }
+}
+
+TEST_P(AttentionTest, AppendedRowsAreAttended) {
+  const Shape shape{4, 2, 10};
+  constexpr int32_t kContext = 37;
+  const int32_t cols = shape.kv_heads * shape.head_dim;
+  const std::vector<Sequence> sequences = {sequence(shape, kContext, 0)};
+  std::vector<Sequence> empty = sequences;
+  std::fill(empty[0].keys.begin(), empty[0].keys.end(), poison());
+  std::fill(empty[0].values.begin(), empty[0].values.end(), poison());
+  OpRandom pages(kSeed);
+  OpRandom same_pages(kSeed);
+  const TestCache want(backend(), shape, sequences, {kContext - 1}, pages);
+  const TestCache got(backend(), shape, empty, {kContext - 1}, same_pages);
+
+  std::vector<float> k, v;
+  std::vector<int32_t> positions = random().distinct(kContext, kContext);
+  for (int32_t p : positions) {
+    for (int32_t head = 0; head < shape.kv_heads; ++head) {
+      const auto from = ptrdiff_t((head * kContext + p) * shape.head_dim);
+      k.insert(k.end(), sequences[0].keys.begin() + from,
+               sequences[0].keys.begin() + from + shape.head_dim);
+      v.insert(v.end(), sequences[0].values.begin() + from,
+               sequences[0].values.begin() + from + shape.head_dim);
+    }
+  }
+  const DeviceArray<int32_t> tables(backend(), std::vector<int32_t>(kContext, 0));
+  const DeviceArray<int32_t> device_positions(backend(), positions);
+  const OpMatrix keys(backend(), kContext, cols, RowLayout::scattered, random(), k);
+  const OpMatrix values(backend(), kContext, cols, RowLayout::scattered, random(), v);
+  backend().kv_append({keys.view(), values.view(), got.view(tables, device_positions), kContext});
+  backend().synchronise();
+  EXPECT_TRUE(same_bits(got.storage(), want.storage()));
+}
+
+TINYLOOP_ON_EVERY_DEVICE(AttentionTest);
+
+}  // namespace
+}  // namespace tinyloop::testing

@@ -1,0 +1,78 @@
+#include "kernels/backend.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "kernels/cpu/cpu_context.h"
+
+namespace tinyloop::kernels {
+namespace {
+
+using base::Error;
+
+Error error_of(const ModelOptions& options) {
+  const auto backend = make_backend(options);
+  return backend.has_error() ? backend.error() : Error{errc::ok, {}};
+}
+
+TEST(BackendTest, DescribesWhatFixesTheBits) {
+  ModelOptions options;
+  options.cpu_threads = 2;
+  const auto backend = std::move(make_backend(options).value());
+  EXPECT_EQ(backend->description(), std::string("cpu (") + simd_target_name() + ", 2 threads)");
+  EXPECT_EQ(backend->scratch_type(), ScalarType::f32);
+  EXPECT_EQ(backend->kv_type(), ScalarType::f32);
+  options.cpu_threads = 1;
+  EXPECT_NE(make_backend(options).value()->description().find(", 1 thread)"), std::string::npos);
+}
+
+TEST(BackendTest, ItsWorkspaceIsCounted) {
+  ModelOptions options;
+  options.cpu_threads = 3;
+  const auto backend = std::move(make_backend(options).value());
+  const size_t bytes = 3 * CpuContext::kWorkspaceFloats * sizeof(float);
+  EXPECT_EQ(backend->memory().used(MemoryUse::workspace), bytes);
+  EXPECT_EQ(backend->memory().used_total(), bytes);
+  EXPECT_EQ(backend->memory().allocation_count(), 1u);
+  options.memory_budget_bytes = bytes;
+  EXPECT_EQ(error_of(options).code, errc::ok);
+  options.memory_budget_bytes = bytes - 1;
+  const Error error = error_of(options);
+  EXPECT_EQ(error.code, errc::out_of_memory);
+  EXPECT_NE(error.detail.find(std::to_string(bytes)), std::string::npos) << error.detail;
+}
+
+TEST(BackendTest, RefusesWhatItDoesNotKnow) {
+  ModelOptions options;
+  options.device = "tpu";
+  EXPECT_EQ(error_of(options).code, errc::invalid_argument);
+  EXPECT_NE(error_of(options).detail.find("tpu"), std::string::npos);
+  options = {};
+  for (int32_t threads : {-1, 257}) {
+    options.cpu_threads = threads;
+    EXPECT_EQ(error_of(options).code, errc::invalid_argument);
+    EXPECT_NE(error_of(options).detail.find(std::to_string(threads)), std::string::npos);
+  }
+  options = {};
+  options.mode = ArithmeticMode(99);
+  EXPECT_EQ(error_of(options).code, errc::invalid_argument);
+}
+
+TEST(BackendTest, AWrongScalarTypeIsABug) {
+  ModelOptions options;
+  options.cpu_threads = 1;
+  const auto backend = std::move(make_backend(options).value());
+  std::vector<float> data(8);
+  const RowView f32{data.data(), ScalarType::f32, 8, nullptr};
+  const RowView f16{data.data(), ScalarType::f16, 8, nullptr};
+  EXPECT_THROW(backend->residual_add({f16, f32, 1, 8}), base::Failure);
+  EXPECT_THROW(backend->copy_rows({f32, f16, 1, 8}), base::Failure);
+}
+
+TEST(BackendTest, CudaStatusSaysSomething) {
+  EXPECT_FALSE(cuda_status().empty());
+}
+
+}  // namespace
+}  // namespace tinyloop::kernels
