@@ -11,8 +11,8 @@ namespace tinyloop::base {
 
 }  // namespace tinyloop::base
 
-#define TINYLOOP_CHECK(condition)                                                   \
-  do {                                                                              \
-    if (!(condition)) [[unlikely]]                                                  \
-      ::tinyloop::base::check_failed(__FILE__, __LINE__, #condition);               \
+#define TINYLOOP_CHECK(condition)                                     \
+  do {                                                                \
+    if (!(condition)) [[unlikely]]                                    \
+      ::tinyloop::base::check_failed(__FILE__, __LINE__, #condition); \
   } while (false)

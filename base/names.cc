@@ -7,29 +7,40 @@ namespace tinyloop {
 
 const char* to_string(FinishReason reason) noexcept {
   switch (reason) {
-    case FinishReason::eos: return "eos";
-    case FinishReason::stop_sequence: return "stop_sequence";
-    case FinishReason::max_tokens: return "max_tokens";
-    case FinishReason::cancelled: return "cancelled";
-    case FinishReason::deadline: return "deadline";
+    case FinishReason::eos:
+      return "eos";
+    case FinishReason::stop_sequence:
+      return "stop_sequence";
+    case FinishReason::max_tokens:
+      return "max_tokens";
+    case FinishReason::cancelled:
+      return "cancelled";
+    case FinishReason::deadline:
+      return "deadline";
   }
   return "unknown";
 }
 
 const char* to_string(ArithmeticMode mode) noexcept {
   switch (mode) {
-    case ArithmeticMode::f32: return "f32";
+    case ArithmeticMode::f32:
+      return "f32";
   }
   return "unknown";
 }
 
 const char* to_string(ReplicaState state) noexcept {
   switch (state) {
-    case ReplicaState::loading: return "loading";
-    case ReplicaState::serving: return "serving";
-    case ReplicaState::draining: return "draining";
-    case ReplicaState::failed: return "failed";
-    case ReplicaState::closed: return "closed";
+    case ReplicaState::loading:
+      return "loading";
+    case ReplicaState::serving:
+      return "serving";
+    case ReplicaState::draining:
+      return "draining";
+    case ReplicaState::failed:
+      return "failed";
+    case ReplicaState::closed:
+      return "closed";
   }
   return "unknown";
 }

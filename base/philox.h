@@ -21,7 +21,8 @@ using PhiloxBlock = std::array<uint32_t, 4>;
 // Ten rounds over `counter` under the 64-bit `key` (low word first).
 PhiloxBlock philox(uint64_t key, PhiloxBlock counter) noexcept;
 
-inline PhiloxBlock philox(uint64_t key, RandomDomain domain, uint64_t index, uint32_t sub) noexcept {
+inline PhiloxBlock philox(uint64_t key, RandomDomain domain, uint64_t index,
+                          uint32_t sub) noexcept {
   return philox(key, {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), sub,
                       static_cast<uint32_t>(domain)});
 }

@@ -136,9 +136,9 @@ SequenceId BatchEngine::Impl::admit(SequenceRequest request, SequenceClient& cli
   const size_t reserved = cache_bytes(request);
   if (!warned_context_ && request.max_positions() > limits_.trained_context && log_) {
     warned_context_ = true;
-    log_(base::LogLevel::warning,
-         "a request goes past the model's trained context of " +
-             std::to_string(limits_.trained_context) + " positions; said once");
+    log_(base::LogLevel::warning, "a request goes past the model's trained context of " +
+                                      std::to_string(limits_.trained_context) +
+                                      " positions; said once");
   }
   sequences_.push_back(std::make_unique<Sequence>(next_id_, std::move(request), reserved, cache_,
                                                   spec_.vocab, tokenizer_.get(), client, clock_));
@@ -271,7 +271,9 @@ std::unique_ptr<Sequence> BatchEngine::Impl::retire(size_t index) {
   return sequence;
 }
 
-void BatchEngine::Impl::end(size_t index, FinishReason reason) { retire(index)->finish(reason); }
+void BatchEngine::Impl::end(size_t index, FinishReason reason) {
+  retire(index)->finish(reason);
+}
 
 void BatchEngine::Impl::fail(size_t index, const base::Error& error) {
   retire(index)->client().on_failed(error);
@@ -303,26 +305,50 @@ base::Result<std::unique_ptr<BatchEngine>> BatchEngine::load(const std::string& 
 BatchEngine::BatchEngine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 BatchEngine::~BatchEngine() = default;
 
-const RequestLimits& BatchEngine::limits() const { return impl_->limits_; }
-const ModelSpec& BatchEngine::spec() const { return impl_->spec_; }
-std::shared_ptr<const Tokenizer> BatchEngine::tokenizer() const { return impl_->tokenizer_; }
+const RequestLimits& BatchEngine::limits() const {
+  return impl_->limits_;
+}
+const ModelSpec& BatchEngine::spec() const {
+  return impl_->spec_;
+}
+std::shared_ptr<const Tokenizer> BatchEngine::tokenizer() const {
+  return impl_->tokenizer_;
+}
 size_t BatchEngine::cache_bytes(const SequenceRequest& request) const {
   return impl_->cache_bytes(request);
 }
 
-bool BatchEngine::could_ever_fit(size_t bytes) const { return bytes <= impl_->cache_.budget(); }
-bool BatchEngine::try_reserve(size_t bytes) { return impl_->cache_.try_reserve(bytes); }
-void BatchEngine::cancel_reservation(size_t bytes) { impl_->cache_.cancel_reservation(bytes); }
+bool BatchEngine::could_ever_fit(size_t bytes) const {
+  return bytes <= impl_->cache_.budget();
+}
+bool BatchEngine::try_reserve(size_t bytes) {
+  return impl_->cache_.try_reserve(bytes);
+}
+void BatchEngine::cancel_reservation(size_t bytes) {
+  impl_->cache_.cancel_reservation(bytes);
+}
 
-bool BatchEngine::has_room() const { return active() < impl_->max_sequences_; }
-size_t BatchEngine::active() const { return impl_->sequences_.size(); }
+bool BatchEngine::has_room() const {
+  return active() < impl_->max_sequences_;
+}
+size_t BatchEngine::active() const {
+  return impl_->sequences_.size();
+}
 SequenceId BatchEngine::admit(SequenceRequest request, SequenceClient& client) {
   return impl_->admit(std::move(request), client);
 }
-void BatchEngine::finish(SequenceId id, FinishReason reason) { impl_->finish(id, reason); }
-void BatchEngine::fail_all(const base::Error& error) noexcept { impl_->fail_all(error); }
-StepOutcome BatchEngine::step() { return impl_->step(); }
-size_t BatchEngine::trim() { return impl_->cache_.trim(); }
+void BatchEngine::finish(SequenceId id, FinishReason reason) {
+  impl_->finish(id, reason);
+}
+void BatchEngine::fail_all(const base::Error& error) noexcept {
+  impl_->fail_all(error);
+}
+StepOutcome BatchEngine::step() {
+  return impl_->step();
+}
+size_t BatchEngine::trim() {
+  return impl_->cache_.trim();
+}
 void BatchEngine::set_plan_observer(std::function<void(const StepPlan&)> observer) {
   impl_->plan_observer_ = std::move(observer);
 }

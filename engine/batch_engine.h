@@ -26,10 +26,10 @@ using SequenceId = uint64_t;
 
 // What one pass did.
 struct StepOutcome {
-  int32_t block_rows = 0;        // rows that went through the shared block
-  int32_t prompt_rows = 0;       // rows that entered as prompt
+  int32_t block_rows = 0;   // rows that went through the shared block
+  int32_t prompt_rows = 0;  // rows that entered as prompt
   int32_t generated_tokens = 0;
-  bool ran = false;              // false: no sequence had anything to run
+  bool ran = false;  // false: no sequence had anything to run
 };
 
 class BatchEngine {
@@ -70,8 +70,8 @@ class BatchEngine {
   // Ends every sequence with an error.
   void fail_all(const base::Error& error) noexcept;
 
-  // One pass. Tells clients about tokens and ends. A failure of one sequence (out_of_memory) is told
-  // to its client; Failure thrown from here means the replica can not go on.
+  // One pass. Tells clients about tokens and ends. A failure of one sequence (out_of_memory) is
+  // told to its client; Failure thrown from here means the replica can not go on.
   StepOutcome step();
 
   // Gives unused page slabs back to the device; returns the bytes.

@@ -30,10 +30,9 @@ base::Result<BufferPool> BufferPool::allocate(const BufferShape& shape, kernels:
   };
   for (const Wanted& w : wanted) {
     if (w.rows == 0 || pool.take(w.id, w.rows, w.row_bytes)) continue;
-    return base::Error{errc::out_of_memory,
-                       std::string("buffer '") + to_string(w.id) + "': " +
-                           std::to_string(size_t(w.rows) * w.row_bytes) +
-                           " bytes could not be allocated"};
+    return base::Error{errc::out_of_memory, std::string("buffer '") + to_string(w.id) + "': " +
+                                                std::to_string(size_t(w.rows) * w.row_bytes) +
+                                                " bytes could not be allocated"};
   }
   pool.upload_rope_table();
   return pool;
@@ -57,7 +56,9 @@ int32_t BufferPool::scratch1_width() const {
   return std::max({shape_.q_width + 2 * shape_.kv_width, 2 * shape_.ffn, inject});
 }
 
-int32_t BufferPool::attn_down_width() const { return std::max(shape_.q_width, shape_.ffn); }
+int32_t BufferPool::attn_down_width() const {
+  return std::max(shape_.q_width, shape_.ffn);
+}
 
 RowView BufferPool::residual(BufferId id, const int32_t* lines) const {
   return {buffer(id).data(), kernels::ScalarType::f32, shape_.d_model, lines};

@@ -7,8 +7,8 @@
 //   attn_down  [rows, max(heads · head_dim, ffn)]  attention output; the input of `down`
 //   logits     [logit_rows, vocab] f32   allocated on first use
 //   rope_table [max_seq_len, head_dim / 2, 2] f32
-// `rows` is ModelOptions::prefill_chunk, or max_seq_len when that is 0. norm, scratch1 and attn_down
-// have the backend's scratch type (f32 in f32 mode, FP16 on a GPU).
+// `rows` is ModelOptions::prefill_chunk, or max_seq_len when that is 0. norm, scratch1 and
+// attn_down have the backend's scratch type (f32 in f32 mode, FP16 on a GPU).
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ namespace tinyloop::engine {
 
 struct BufferShape {
   int32_t max_seq_len = 0;
-  int32_t rows = 0;          // of norm, scratch1, attn_down
+  int32_t rows = 0;  // of norm, scratch1, attn_down
   int32_t logit_rows = 0;
   int32_t d_model = 0;
-  int32_t q_width = 0;       // heads · head_dim
-  int32_t kv_width = 0;      // kv_heads · head_dim
+  int32_t q_width = 0;   // heads · head_dim
+  int32_t kv_width = 0;  // kv_heads · head_dim
   int32_t head_dim = 0;
   int32_t ffn = 0;
   int32_t vocab = 0;

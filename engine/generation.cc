@@ -11,8 +11,7 @@ Generation::Generation(const SequenceRequest& request, int32_t vocab, const Toke
       client_(client),
       stops_(request.config.stop_sequences),
       history_(size_t(vocab)) {
-  const size_t token_text =
-      tokenizer ? TextDecoder::max_output(tokenizer->max_token_bytes()) : 0;
+  const size_t token_text = tokenizer ? TextDecoder::max_output(tokenizer->max_token_bytes()) : 0;
   text_.reserve(token_text);
   stops_.reserve(size_t(request.config.max_tokens), token_text);
   history_.add(request.tokens);

@@ -10,13 +10,20 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 
 const char* to_string(BufferId id) noexcept {
   switch (id) {
-    case BufferId::main: return "main";
-    case BufferId::norm: return "norm";
-    case BufferId::scratch1: return "scratch1";
-    case BufferId::attn_down: return "attn_down";
-    case BufferId::injected: return "injected";
-    case BufferId::logits: return "logits";
-    case BufferId::rope_table: return "rope_table";
+    case BufferId::main:
+      return "main";
+    case BufferId::norm:
+      return "norm";
+    case BufferId::scratch1:
+      return "scratch1";
+    case BufferId::attn_down:
+      return "attn_down";
+    case BufferId::injected:
+      return "injected";
+    case BufferId::logits:
+      return "logits";
+    case BufferId::rope_table:
+      return "rope_table";
   }
   return "unknown";
 }

@@ -60,11 +60,12 @@ size_t PagePool::trim() {
   for (size_t slab = 0; slab < slabs_.size(); ++slab) {
     if (!slabs_[slab]) continue;
     const size_t first = slab * pages_per_slab_, last = first + pages_per_slab_;
-    const bool idle = std::all_of(references_.begin() + ptrdiff_t(first),
-                                  references_.begin() + ptrdiff_t(last),
-                                  [](int32_t count) { return count == 0; });
+    const bool idle =
+        std::all_of(references_.begin() + ptrdiff_t(first), references_.begin() + ptrdiff_t(last),
+                    [](int32_t count) { return count == 0; });
     if (!idle) continue;
-    std::erase_if(free_, [&](int32_t page) { return size_t(page) >= first && size_t(page) < last; });
+    std::erase_if(free_,
+                  [&](int32_t page) { return size_t(page) >= first && size_t(page) < last; });
     bytes += slabs_[slab].bytes();
     slabs_[slab] = {};
   }

@@ -7,7 +7,8 @@
 //    has ready and the limits allow: a decoding sequence one row, a prompt a slice of it. So nobody
 //    starves: whoever waits longest is served first.
 //  · Chunks whose depth is done leave in that same pass, or wait for company for at most
-//    `hold_passes` further passes: prelude, coda and head then read their weights once for many rows.
+//    `hold_passes` further passes: prelude, coda and head then read their weights once for many
+//    rows.
 #pragma once
 
 #include <cstdint>
@@ -18,38 +19,38 @@ namespace tinyloop::engine {
 
 // Where a sequence stands between two passes.
 struct SequenceProgress {
-  int32_t ready = 0;        // positions whose token is known and has to be computed
-  int32_t done = 0;         // positions computed at every layer
-  int32_t prompt = 0;       // of `ready`, how many are prompt
+  int32_t ready = 0;   // positions whose token is known and has to be computed
+  int32_t done = 0;    // positions computed at every layer
+  int32_t prompt = 0;  // of `ready`, how many are prompt
   int32_t depth = 1;
-  int32_t rows = 0;         // in flight: positions [done, done + rows)
-  int32_t iterations = 0;   // that the rows in flight have completed
-  int32_t held = 0;         // passes they have waited since
-  uint64_t ready_since = 0; // order of arrival at the entrance; unique
+  int32_t rows = 0;          // in flight: positions [done, done + rows)
+  int32_t iterations = 0;    // that the rows in flight have completed
+  int32_t held = 0;          // passes they have waited since
+  uint64_t ready_since = 0;  // order of arrival at the entrance; unique
 
   bool in_flight() const { return rows > 0; }
   bool wants_entry() const { return rows == 0 && done < ready; }
 };
 
 struct PlannerLimits {
-  int32_t rows = 1;           // in flight at once: the narrower of scratch and residual buffer
-  int32_t prefill_budget = 1; // of which may be prompt rows
+  int32_t rows = 1;            // in flight at once: the narrower of scratch and residual buffer
+  int32_t prefill_budget = 1;  // of which may be prompt rows
   int32_t hold_passes = 0;
 };
 
 // What one sequence does in the pass. Sequences that do nothing are not listed.
 struct Decision {
-  int32_t sequence = 0;     // index into the span given to decide()
+  int32_t sequence = 0;  // index into the span given to decide()
   int32_t rows = 0;
-  int32_t iteration = 0;    // as in ChunkStep
+  int32_t iteration = 0;  // as in ChunkStep
   bool enters = false;
   bool leaves = false;
 
   bool operator==(const Decision&) const = default;
 };
 
-// Entering chunks come first, then the others in the order given. `decisions` is cleared and filled;
-// `entrance` is work space (kept by the caller so that a steady state allocates nothing).
+// Entering chunks come first, then the others in the order given. `decisions` is cleared and
+// filled; `entrance` is work space (kept by the caller so that a steady state allocates nothing).
 void decide(std::span<const SequenceProgress> sequences, const PlannerLimits& limits,
             std::vector<int32_t>& entrance, std::vector<Decision>& decisions);
 

@@ -47,10 +47,10 @@ void check_tokens(const char* field, const std::vector<int32_t>& tokens,
 void check_length(const std::vector<int32_t>& tokens, int32_t extra, const RequestLimits& limits) {
   const int64_t total = int64_t(tokens.size()) + extra;
   if (total <= limits.max_seq_len) return;
-  const std::string parts =
-      extra == 0 ? std::to_string(tokens.size()) + " tokens"
-                 : std::to_string(tokens.size()) + " prompt tokens + max_tokens " +
-                       std::to_string(extra) + " = " + std::to_string(total);
+  const std::string parts = extra == 0
+                                ? std::to_string(tokens.size()) + " tokens"
+                                : std::to_string(tokens.size()) + " prompt tokens + max_tokens " +
+                                      std::to_string(extra) + " = " + std::to_string(total);
   refuse("sequence length", parts, "max_seq_len " + std::to_string(limits.max_seq_len));
 }
 

@@ -31,7 +31,7 @@ struct SequenceRequest {
   std::vector<int32_t> tokens;  // the prompt, or the text to score
   int32_t loops = 1;
   int32_t window = 0;
-  GenerateConfig config;        // sampling, stops, logprobs, max_tokens (score: defaults)
+  GenerateConfig config;  // sampling, stops, logprobs, max_tokens (score: defaults)
 
   // Positions whose K/V will be computed at most: the last token is never fed back.
   int32_t max_positions() const {
@@ -43,8 +43,10 @@ struct SequenceRequest {
 // Errors: invalid_argument with "field: value …, allowed …". `tokenizer` may be null: then text
 // prompts and text stop sequences are refused.
 base::Result<SequenceRequest> check_request(const GenerateRequest& request,
-                                            const RequestLimits& limits, const Tokenizer* tokenizer);
-base::Result<SequenceRequest> check_request(const ScoreRequest& request, const RequestLimits& limits);
+                                            const RequestLimits& limits,
+                                            const Tokenizer* tokenizer);
+base::Result<SequenceRequest> check_request(const ScoreRequest& request,
+                                            const RequestLimits& limits);
 
 // Bounds of ModelOptions (tinyloop/options.h), checked before the file is opened.
 base::Result<void> check_options(const ModelOptions& options);

@@ -6,9 +6,12 @@ namespace {
 
 bool takes_part(const ChunkStep& chunk, RowBatch::Stage stage) {
   switch (stage) {
-    case RowBatch::Stage::enter: return chunk.enters;
-    case RowBatch::Stage::iterate: return chunk.iteration != ChunkStep::kHeld;
-    case RowBatch::Stage::leave: return chunk.leaves;
+    case RowBatch::Stage::enter:
+      return chunk.enters;
+    case RowBatch::Stage::iterate:
+      return chunk.iteration != ChunkStep::kHeld;
+    case RowBatch::Stage::leave:
+      return chunk.leaves;
   }
   return false;
 }

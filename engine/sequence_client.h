@@ -20,7 +20,8 @@ class SequenceClient {
   virtual void on_begin() noexcept = 0;
   // A token was sampled. `text`: what may be released now, valid UTF-8, often empty.
   // `logprobs`: null unless the request asked for them.
-  virtual void on_token(int32_t token, std::string_view text, const PositionLogprobs* logprobs) noexcept = 0;
+  virtual void on_token(int32_t token, std::string_view text,
+                        const PositionLogprobs* logprobs) noexcept = 0;
   // Score: log-probability of the next token, in order, starting with the second.
   virtual void on_score(float logprob) noexcept = 0;
   // The end, with the text that had been held back.

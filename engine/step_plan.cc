@@ -17,7 +17,9 @@ void StepPlan::clear() {
   loop_pages.clear();
 }
 
-std::string print_plan(const StepPlan& plan) { return nlohmann::json(plan).dump(); }
+std::string print_plan(const StepPlan& plan) {
+  return nlohmann::json(plan).dump();
+}
 
 base::Result<StepPlan> parse_plan(const std::string& line) try {
   return nlohmann::json::parse(line).get<StepPlan>();

@@ -1,8 +1,8 @@
 // One step of the replica, decided in full: a pass of the shared block over the rows in flight.
 //
-// A plan holds everything that the runner needs and nothing that a device decides: tokens, places in
-// the residual buffer, page numbers. Carrying out the same plans in the same order on a fresh cache
-// gives the same bits, so a log of plans is a replayable record of a replica's life.
+// A plan holds everything that the runner needs and nothing that a device decides: tokens, places
+// in the residual buffer, page numbers. Carrying out the same plans in the same order on a fresh
+// cache gives the same bits, so a log of plans is a replayable record of a replica's life.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,22 @@ struct ChunkStep {
   uint64_t sequence = 0;
   int32_t rows = 0;
   int32_t first_position = 0;
-  int32_t depth = 0;         // loop iterations these rows run in all
-  int32_t iteration = 0;     // the one they run in this pass, from 0; kHeld: done, waiting to leave
+  int32_t depth = 0;      // loop iterations these rows run in all
+  int32_t iteration = 0;  // the one they run in this pass, from 0; kHeld: done, waiting to leave
   int32_t window = 0;
-  bool enters = false;       // runs embedding and prelude before the iteration
-  bool leaves = false;       // runs coda after it, and the head for the last `logit_rows` rows
+  bool enters = false;  // runs embedding and prelude before the iteration
+  bool leaves = false;  // runs coda after it, and the head for the last `logit_rows` rows
   int32_t logit_rows = 0;
-  int32_t first_row = 0;     // into StepPlan::tokens and slots
-  int32_t pages = 0;         // entries of each page table below
-  int32_t outer_table = 0;   // first entry in StepPlan::outer_pages
-  int32_t loop_table = 0;    // first entry in StepPlan::loop_pages, the table of this iteration
+  int32_t first_row = 0;    // into StepPlan::tokens and slots
+  int32_t pages = 0;        // entries of each page table below
+  int32_t outer_table = 0;  // first entry in StepPlan::outer_pages
+  int32_t loop_table = 0;   // first entry in StepPlan::loop_pages, the table of this iteration
 
   bool operator==(const ChunkStep&) const = default;
 };
 
 struct StepPlan {
-  uint64_t pass = 0;                 // counts from 0
+  uint64_t pass = 0;  // counts from 0
   std::vector<ChunkStep> chunks;
   std::vector<int32_t> tokens;       // one a row
   std::vector<int32_t> slots;        // one a row: its line of the residual buffer

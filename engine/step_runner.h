@@ -42,7 +42,8 @@ class StepRunner {
   void feed_forward(const LayerWeights& weights, const RowBatch& batch);
   void norm(const kernels::RowView& x, const WeightVector& weight, const kernels::RowView& y,
             int32_t rows);
-  void head_norm(const kernels::RowView& x, const WeightVector& weight, int32_t heads, int32_t rows);
+  void head_norm(const kernels::RowView& x, const WeightVector& weight, int32_t heads,
+                 int32_t rows);
   void join(const WeightVector& post_norm, const RowBatch& batch);
   void head(const StepPlan& plan, LogitsSink& sink);
   void head_rows(size_t first, size_t count, LogitsSink& sink);

@@ -8,20 +8,22 @@ namespace tinyloop {
 // for each one who can get it, and whether trying again can help.
 enum class errc : int {
   ok = 0,
-  invalid_argument = 1,    // the request breaks a documented bound; the message names field, value, bound
-  io_error = 2,            // the model file could not be opened, read or mapped
-  bad_model_file = 3,      // the file contradicts its own format, or is cut short
-  unsupported_model = 4,   // a valid file that asks for something this version does not compute
-  out_of_memory = 5,       // memory or budget is missing, and waiting would not help
-  overloaded = 6,          // queue or budget is exhausted for now; try later, or ask to wait
-  deadline_exceeded = 7,   // the deadline passed before the request had begun
-  operation_aborted = 8,   // cancelled before it had begun; compares equal to asio's operation_aborted
-  shutdown = 9,            // the engine or the model is shutting down
-  model_closed = 10,       // the model was unloaded, or the Model object is empty
-  replica_failed = 11,     // the replica hit an internal or device error and takes no more work
-  stream_busy = 12,        // a second async_next while one is outstanding on the same stream
-  end_of_stream = 13,      // every token has been delivered; compares equal to asio's eof
-  internal = 14,           // an invariant of ours did not hold: a bug in TinyLoop
+  invalid_argument =
+      1,         // the request breaks a documented bound; the message names field, value, bound
+  io_error = 2,  // the model file could not be opened, read or mapped
+  bad_model_file = 3,     // the file contradicts its own format, or is cut short
+  unsupported_model = 4,  // a valid file that asks for something this version does not compute
+  out_of_memory = 5,      // memory or budget is missing, and waiting would not help
+  overloaded = 6,         // queue or budget is exhausted for now; try later, or ask to wait
+  deadline_exceeded = 7,  // the deadline passed before the request had begun
+  operation_aborted =
+      8,                // cancelled before it had begun; compares equal to asio's operation_aborted
+  shutdown = 9,         // the engine or the model is shutting down
+  model_closed = 10,    // the model was unloaded, or the Model object is empty
+  replica_failed = 11,  // the replica hit an internal or device error and takes no more work
+  stream_busy = 12,     // a second async_next while one is outstanding on the same stream
+  end_of_stream = 13,   // every token has been delivered; compares equal to asio's eof
+  internal = 14,        // an invariant of ours did not hold: a bug in TinyLoop
 };
 
 }  // namespace tinyloop

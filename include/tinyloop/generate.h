@@ -1,5 +1,5 @@
-// What a caller asks for and what comes back: plain values, used by every layer. Every member has an
-// initialiser, so that designated initialisation of a few of them compiles without a warning.
+// What a caller asks for and what comes back: plain values, used by every layer. Every member has
+// an initialiser, so that designated initialisation of a few of them compiles without a warning.
 #pragma once
 
 #include <chrono>
@@ -21,9 +21,9 @@ struct StopSequence {
   std::vector<int32_t> tokens{};
 
   StopSequence() = default;
-  StopSequence(const char* stop_text) : text(stop_text) {}                             // NOLINT
-  StopSequence(std::string stop_text) : text(std::move(stop_text)) {}                  // NOLINT
-  StopSequence(std::vector<int32_t> stop_tokens) : tokens(std::move(stop_tokens)) {}   // NOLINT
+  StopSequence(const char* stop_text) : text(stop_text) {}                            // NOLINT
+  StopSequence(std::string stop_text) : text(std::move(stop_text)) {}                 // NOLINT
+  StopSequence(std::vector<int32_t> stop_tokens) : tokens(std::move(stop_tokens)) {}  // NOLINT
 };
 
 enum class EosMode : uint8_t {
@@ -35,18 +35,21 @@ enum class EosMode : uint8_t {
 // Filters are applied in this order: repetition penalty, temperature, top_k, top_p, min_p. Equal
 // logits are ordered by token id. docs/options.md has the same table with examples.
 struct GenerateConfig {
-  int32_t max_tokens = 128;          // >= 1; prompt + max_tokens <= ModelOptions::max_seq_len
-  std::optional<int32_t> loops{};      // 1 .. file's maximum (64 for `llama` files); unset: file's default
-  float temperature = 0.0f;          // finite, >= 0; 0: greedy
-  int32_t top_k = 0;                 // >= 0; 0: off
-  float top_p = 1.0f;                // (0, 1]; 1: off
-  float min_p = 0.0f;                // [0, 1); 0: off
-  float repetition_penalty = 1.0f;   // finite, > 0; 1: off. Over prompt and output
-  uint64_t seed = 0;                 // random draws depend on (seed, position) alone
+  int32_t max_tokens = 128;  // >= 1; prompt + max_tokens <= ModelOptions::max_seq_len
+  std::optional<int32_t>
+      loops{};               // 1 .. file's maximum (64 for `llama` files); unset: file's default
+  float temperature = 0.0f;  // finite, >= 0; 0: greedy
+  int32_t top_k = 0;         // >= 0; 0: off
+  float top_p = 1.0f;        // (0, 1]; 1: off
+  float min_p = 0.0f;        // [0, 1); 0: off
+  float repetition_penalty = 1.0f;             // finite, > 0; 1: off. Over prompt and output
+  uint64_t seed = 0;                           // random draws depend on (seed, position) alone
   std::vector<StopSequence> stop_sequences{};  // at most 64, each of at most 1,024 tokens or bytes
   EosMode eos = EosMode::stop;
-  std::optional<int32_t> logprobs{};   // 0 .. 64: also report that many most likely tokens a position
-  std::optional<int32_t> cache_window{};  // >= 0: attend to the last n positions alone; 0 or unset: all
+  std::optional<int32_t>
+      logprobs{};  // 0 .. 64: also report that many most likely tokens a position
+  std::optional<int32_t>
+      cache_window{};  // >= 0: attend to the last n positions alone; 0 or unset: all
   std::optional<TimePoint> deadline{};  // checked between steps; see FinishReason::deadline
 };
 
@@ -98,23 +101,24 @@ struct PositionLogprobs {
 
 // Wall-clock parts of one request, in microseconds.
 struct Timings {
-  double queue_us = 0;        // submitted -> first row admitted to a pass
-  double prefill_us = 0;      // -> first token sampled (score: -> done)
-  double decode_us = 0;       // first token -> last token
+  double queue_us = 0;    // submitted -> first row admitted to a pass
+  double prefill_us = 0;  // -> first token sampled (score: -> done)
+  double decode_us = 0;   // first token -> last token
 };
 
 struct GenerateResult {
-  std::vector<int32_t> tokens{};   // prompt, then the generated tokens, stop tokens and eos included
-  size_t prompt_tokens = 0;      // how many of them are the prompt
-  std::string text{};              // generated text without the stop text; empty without a tokenizer
+  std::vector<int32_t> tokens{};  // prompt, then the generated tokens, stop tokens and eos included
+  size_t prompt_tokens = 0;       // how many of them are the prompt
+  std::string text{};             // generated text without the stop text; empty without a tokenizer
   FinishReason finish_reason = FinishReason::max_tokens;
   std::vector<PositionLogprobs> logprobs{};  // one per generated token, if asked for
-  int32_t loops = 0;             // the depth used
+  int32_t loops = 0;                         // the depth used
   Timings timings{};
 };
 
 struct ScoreResult {
-  std::vector<float> logprobs{};   // natural log; entry i belongs to token i + 1. Short if stopped early
+  std::vector<float>
+      logprobs{};  // natural log; entry i belongs to token i + 1. Short if stopped early
   FinishReason finish_reason = FinishReason::max_tokens;
   int32_t loops = 0;
   Timings timings{};
@@ -122,8 +126,8 @@ struct ScoreResult {
 
 // What a stream hands over: everything new since the last chunk.
 struct StreamChunk {
-  std::vector<int32_t> tokens{};   // in order, each exactly once, as soon as they are sampled
-  std::string text{};              // valid UTF-8; held back while it may still become a stop text
+  std::vector<int32_t> tokens{};  // in order, each exactly once, as soon as they are sampled
+  std::string text{};             // valid UTF-8; held back while it may still become a stop text
   std::vector<PositionLogprobs> logprobs{};
   struct Summary {
     FinishReason finish_reason = FinishReason::max_tokens;

@@ -16,17 +16,17 @@ const char* to_string(ArithmeticMode mode) noexcept;
 
 // A value out of range makes the load fail with errc::invalid_argument before the file is opened.
 struct ModelOptions {
-  std::string device = "cpu";        // "cpu"
+  std::string device = "cpu";  // "cpu"
   ArithmeticMode mode = ArithmeticMode::f32;
-  int32_t max_seq_len = 2048;        // 1 .. 1,048,576 positions a request may use
-  int32_t prefill_chunk = 0;         // 0 .. max_seq_len rows of scratch; 0: max_seq_len rows
-  int32_t prefill_budget = 256;      // >= 1: prompt rows a pass may hold beside the decode rows
-  int32_t max_sequences = 64;        // 1 .. 1,024 requests in progress at once
-  int32_t max_queued = 1024;         // 1 .. 32,768 accepted requests that have not begun
-  int32_t hold_passes = 0;           // 0 .. 63: passes for which finished rows may wait for company
-  int32_t cpu_threads = 0;           // 0 .. 256 threads of the CPU backend; 0: one per core
+  int32_t max_seq_len = 2048;    // 1 .. 1,048,576 positions a request may use
+  int32_t prefill_chunk = 0;     // 0 .. max_seq_len rows of scratch; 0: max_seq_len rows
+  int32_t prefill_budget = 256;  // >= 1: prompt rows a pass may hold beside the decode rows
+  int32_t max_sequences = 64;    // 1 .. 1,024 requests in progress at once
+  int32_t max_queued = 1024;     // 1 .. 32,768 accepted requests that have not begun
+  int32_t hold_passes = 0;       // 0 .. 63: passes for which finished rows may wait for company
+  int32_t cpu_threads = 0;       // 0 .. 256 threads of the CPU backend; 0: one per core
   size_t cache_budget_bytes = size_t{4} << 30;  // K/V pages of all requests together
-  size_t memory_budget_bytes = 0;    // everything the replica allocates; 0: no bound of ours
+  size_t memory_budget_bytes = 0;  // everything the replica allocates; 0: no bound of ours
 };
 
 }  // namespace tinyloop

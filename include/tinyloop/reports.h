@@ -12,28 +12,30 @@ namespace tinyloop {
 // Bytes the replica's allocator has handed out, by use. `total()` equals the allocator's own count
 // to the byte, and returns to its value before the load once the model and its requests are gone.
 struct MemoryReport {
-  size_t weights = 0;           // quantised weights and head, as packed in the file
-  size_t fp16_weight_cache = 0; // optional FP16 copies (none in f32 mode)
-  size_t buffers = 0;           // buffer pool: main, norm, scratch1, attn_down, logits, rope tables
-  size_t workspace = 0;         // work space of libraries and kernels
-  size_t arena = 0;             // slabs of K/V pages
-  size_t handles = 0;           // snapshots held by reuse handles
+  size_t weights = 0;            // quantised weights and head, as packed in the file
+  size_t fp16_weight_cache = 0;  // optional FP16 copies (none in f32 mode)
+  size_t buffers = 0;    // buffer pool: main, norm, scratch1, attn_down, logits, rope tables
+  size_t workspace = 0;  // work space of libraries and kernels
+  size_t arena = 0;      // slabs of K/V pages
+  size_t handles = 0;    // snapshots held by reuse handles
 
   struct Buffer {
-    std::string name;           // "main", "norm", "scratch1", "attn_down", "logits", …
+    std::string name;  // "main", "norm", "scratch1", "attn_down", "logits", …
     size_t rows = 0;
     size_t bytes = 0;
   };
   std::vector<Buffer> buffer_list;  // what `buffers` consists of
 
-  size_t pages_used = 0;        // pages referenced by requests and handles
-  size_t pages_free = 0;        // pages in slabs that nobody references; trim() returns whole slabs
+  size_t pages_used = 0;  // pages referenced by requests and handles
+  size_t pages_free = 0;  // pages in slabs that nobody references; trim() returns whole slabs
   size_t page_bytes_used = 0;
   size_t page_bytes_free = 0;
-  size_t cache_budget = 0;      // ModelOptions::cache_budget_bytes
-  size_t cache_reserved = 0;    // promised to accepted requests (their worst case)
+  size_t cache_budget = 0;    // ModelOptions::cache_budget_bytes
+  size_t cache_reserved = 0;  // promised to accepted requests (their worst case)
 
-  size_t total() const { return weights + fp16_weight_cache + buffers + workspace + arena + handles; }
+  size_t total() const {
+    return weights + fp16_weight_cache + buffers + workspace + arena + handles;
+  }
   // Device bytes owned by the model: all but the page arena, which is reported beside it.
   size_t model_bytes() const { return total() - arena; }
 };
@@ -45,29 +47,29 @@ struct HealthReport {
   struct Replica {
     ReplicaState state = ReplicaState::loading;
     bool can_serve = false;
-    std::string device;            // "cpu (AVX3, 2 threads)"
-    std::string last_error;        // empty: none so far
-    size_t queued = 0;             // accepted, not begun
-    size_t active = 0;             // begun, not complete
-    size_t free_cache_bytes = 0;   // budget not yet promised
-    uint64_t out_of_memory = 0;    // requests failed for want of memory
-    uint64_t failures = 0;         // internal errors
+    std::string device;           // "cpu (AVX3, 2 threads)"
+    std::string last_error;       // empty: none so far
+    size_t queued = 0;            // accepted, not begun
+    size_t active = 0;            // begun, not complete
+    size_t free_cache_bytes = 0;  // budget not yet promised
+    uint64_t out_of_memory = 0;   // requests failed for want of memory
+    uint64_t failures = 0;        // internal errors
   };
   std::vector<Replica> replicas;
-  std::string cuda;                // "not built in", or what the driver says
+  std::string cuda;  // "not built in", or what the driver says
 };
 
 // Counters since the load. `accepted` = every `completed_*` + queued + active, at rest.
 struct Statistics {
   uint64_t accepted = 0;
-  uint64_t rejected = 0;           // invalid, overloaded, out_of_memory, shutdown: never accepted
-  uint64_t completed_ok = 0;       // eos, stop sequence, max_tokens
+  uint64_t rejected = 0;      // invalid, overloaded, out_of_memory, shutdown: never accepted
+  uint64_t completed_ok = 0;  // eos, stop sequence, max_tokens
   uint64_t completed_cancelled = 0;
   uint64_t completed_deadline = 0;
   uint64_t completed_failed = 0;
-  uint64_t passes = 0;             // steps of the replica: passes of the shared block
-  uint64_t block_rows = 0;         // rows that went through the shared block, over all passes
-  uint64_t prompt_tokens = 0;      // rows that entered as prompt
+  uint64_t passes = 0;         // steps of the replica: passes of the shared block
+  uint64_t block_rows = 0;     // rows that went through the shared block, over all passes
+  uint64_t prompt_tokens = 0;  // rows that entered as prompt
   uint64_t generated_tokens = 0;
 };
 

@@ -16,7 +16,8 @@ namespace {
 
 class BatchEngineTest : public ::testing::Test {
  protected:
-  ModelOptions options_{.max_seq_len = 128, .prefill_budget = 16, .max_sequences = 4, .cpu_threads = 1};
+  ModelOptions options_{
+      .max_seq_len = 128, .prefill_budget = 16, .max_sequences = 4, .cpu_threads = 1};
   RandomModel model_ = write_random_model();
 
   static GenerateRequest request(int32_t max_tokens = 6) {
@@ -148,8 +149,7 @@ TEST_F(BatchEngineTest, MemoryReportAddsUpAndReturns) {
   engine::MemoryLedger ledger;
   const base::LogSink log;
   {
-    auto engine =
-        engine::BatchEngine::load(model_.path(), options_, *backend, ledger, log).value();
+    auto engine = engine::BatchEngine::load(model_.path(), options_, *backend, ledger, log).value();
     RecordingClient client;
     auto checked = engine::check_request(request(), engine->limits(), nullptr).value();
     ASSERT_TRUE(engine->try_reserve(engine->cache_bytes(checked)));
@@ -196,8 +196,7 @@ TEST_F(BatchEngineTest, LoadFailsCleanlyAtEveryAllocation) {
     const size_t before = backend->memory().used_total();
     engine::MemoryLedger ledger;
     backend->memory().fail_allocation(nth);
-    const auto result =
-        engine::BatchEngine::load(model_.path(), options_, *backend, ledger, log);
+    const auto result = engine::BatchEngine::load(model_.path(), options_, *backend, ledger, log);
     if (result.has_value()) {
       EXPECT_GT(nth, 20u);
       return;

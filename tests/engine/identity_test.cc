@@ -1,10 +1,14 @@
-// Row C7 of the contract: the same request gives the same bits whatever else runs.
+// The same request gives the same bits whatever else runs: alone or in a batch, its prompt in one
+// piece or sliced, on any number of threads.
+//
+// TINYLOOP_TEST_MODEL=path runs the same comparison on another model file (docs/testing.md).
 #include <gtest/gtest.h>
 
-#include <map>
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
 #include <random>
 
-#include "engine/step_plan.h"
 #include "tests/support/engine_driver.h"
 #include "tests/support/random_model.h"
 
@@ -88,12 +92,14 @@ class Identity : public ::testing::Test {
     return {.max_seq_len = 1600, .prefill_budget = budget, .cpu_threads = threads};
   }
 
-  RandomModel model_ = write_random_model();
-  Workload work_{20261, kRequests, kLongest, model_.shape.vocab};
+  RandomModel random_model_ = write_random_model();
+  const char* given_model_ = std::getenv("TINYLOOP_TEST_MODEL");
+  const std::string path_ = given_model_ ? given_model_ : random_model_.path();
+  Workload work_{20261, kRequests, kLongest, random_model_.shape.vocab};
 };
 
 TEST_F(Identity, AloneInBatchesSlicedAndOnAnyThreadCount) {
-  EngineDriver alone_driver(model_.path(), options(4096, 1));
+  EngineDriver alone_driver(path_, options(4096, 1));
   std::vector<Outcome> alone;
   for (const GenerateRequest& request : work_.requests) {
     RecordingClient client;
@@ -106,7 +112,7 @@ TEST_F(Identity, AloneInBatchesSlicedAndOnAnyThreadCount) {
     size_t batch;
   };
   const Setting settings[] = {
-      {4096, 1, 0, 0, 32}, {64, 2, 0, 0, 16}, {7, 4, 0, 0, 8},   {1, 1, 0, 0, 32},
+      {4096, 1, 0, 0, 32}, {64, 2, 0, 0, 16},  {7, 4, 0, 0, 8},   {1, 1, 0, 0, 32},
       {64, 1, 48, 0, 5},   {4096, 2, 1, 0, 3}, {64, 1, 0, 3, 32}, {4096, 4, 0, 0, 1},
   };
   for (const Setting& s : settings) {
@@ -116,7 +122,7 @@ TEST_F(Identity, AloneInBatchesSlicedAndOnAnyThreadCount) {
     ModelOptions o = options(s.budget, s.threads);
     o.prefill_chunk = s.chunk;
     o.hold_passes = s.hold;
-    EngineDriver driver(model_.path(), o);
+    EngineDriver driver(path_, o);
     const auto batched = run_batched(driver, work_, s.batch, 99 + uint32_t(s.batch));
     for (size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(batched[i], alone[i]) << "request " << i;
     EXPECT_EQ(driver.memory().pages_used, 0u);
@@ -126,7 +132,7 @@ TEST_F(Identity, AloneInBatchesSlicedAndOnAnyThreadCount) {
 
 // Scoring a text gives the logits that generating it had.
 TEST_F(Identity, ScoreSeesTheLogitsOfGenerate) {
-  EngineDriver driver(model_.path(), options(64, 2));
+  EngineDriver driver(path_, options(64, 2));
   for (int i = 0; i < 20; ++i) {
     GenerateRequest request = work_.requests[size_t(i)];
     request.config.temperature = 0;

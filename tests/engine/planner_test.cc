@@ -40,18 +40,17 @@ TEST(Planner, DepthOneEntersAndLeavesInOnePass) {
 TEST(Planner, PromptIsCutByTheBudgetBesideDecodeRows) {
   const auto decisions = plan({waiting(100, 100, 4, 0), decoding(7, 2, 1), decoding(9, 3, 2)},
                               {.rows = 64, .prefill_budget = 16});
-  EXPECT_EQ(decisions, (std::vector<Decision>{
-                           {0, 16, 0, true, false}, {1, 1, 0, true, false}, {2, 1, 0, true, false}}));
+  EXPECT_EQ(decisions,
+            (std::vector<Decision>{
+                {0, 16, 0, true, false}, {1, 1, 0, true, false}, {2, 1, 0, true, false}}));
 }
 
 TEST(Planner, BudgetCountsPromptRowsInFlight) {
   SequenceProgress flying = waiting(100, 100, 4, 0);
   flying.rows = 12;
   flying.iterations = 2;
-  const auto decisions =
-      plan({flying, waiting(50, 50, 4, 1)}, {.rows = 64, .prefill_budget = 16});
-  EXPECT_EQ(decisions,
-            (std::vector<Decision>{{1, 4, 0, true, false}, {0, 12, 2, false, false}}));
+  const auto decisions = plan({flying, waiting(50, 50, 4, 1)}, {.rows = 64, .prefill_budget = 16});
+  EXPECT_EQ(decisions, (std::vector<Decision>{{1, 4, 0, true, false}, {0, 12, 2, false, false}}));
 }
 
 TEST(Planner, RowsLimitHoldsForEveryone) {

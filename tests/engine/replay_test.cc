@@ -19,7 +19,8 @@ using Logits = std::vector<std::pair<Key, std::vector<float>>>;
 class CollectingSink final : public engine::LogitsSink {
  public:
   void on_row(int32_t chunk, int32_t position, std::span<const float> logits) override {
-    rows.push_back({{plan->chunks[size_t(chunk)].sequence, position}, {logits.begin(), logits.end()}});
+    rows.push_back(
+        {{plan->chunks[size_t(chunk)].sequence, position}, {logits.begin(), logits.end()}});
   }
   const engine::StepPlan* plan = nullptr;
   Logits rows;
@@ -72,8 +73,11 @@ Logits replay(const std::string& path, const ModelOptions& options,
 
 TEST(Replay, PrintedPlansRerunToTheSameBits) {
   const RandomModel model = write_random_model({.injection = "linear"});
-  const ModelOptions options{
-      .max_seq_len = 128, .prefill_budget = 13, .max_sequences = 8, .hold_passes = 1, .cpu_threads = 2};
+  const ModelOptions options{.max_seq_len = 128,
+                             .prefill_budget = 13,
+                             .max_sequences = 8,
+                             .hold_passes = 1,
+                             .cpu_threads = 2};
   EngineDriver driver(model.path(), options);
   std::vector<std::string> log;
   driver.engine().set_plan_observer(

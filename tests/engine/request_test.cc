@@ -13,7 +13,9 @@ namespace {
 constexpr RequestLimits kLimits{
     .vocab = 100, .max_seq_len = 32, .default_loops = 4, .max_loops = 8, .trained_context = 16};
 
-GenerateRequest good() { return {.tokens = {1, 2, 3}, .config = {.max_tokens = 5}}; }
+GenerateRequest good() {
+  return {.tokens = {1, 2, 3}, .config = {.max_tokens = 5}};
+}
 
 struct BadRequest {
   const char* name;
@@ -42,7 +44,11 @@ INSTANTIATE_TEST_SUITE_P(
                    "prompt: empty, allowed: at least one token"},
         BadRequest{"both", [](auto& r) { r.text = "x"; },
                    "prompt: both text and tokens, allowed: exactly one of text and tokens"},
-        BadRequest{"text", [](auto& r) { r = {.text = "x"}; r.config.max_tokens = 1; },
+        BadRequest{"text",
+                   [](auto& r) {
+                     r = {.text = "x"};
+                     r.config.max_tokens = 1;
+                   },
                    "prompt: a text, allowed: tokens alone: the model file has no tokenizer"},
         BadRequest{"negative_token", [](auto& r) { r.tokens[1] = -1; },
                    "prompt[1]: -1, allowed: 0 to 99"},
@@ -50,8 +56,9 @@ INSTANTIATE_TEST_SUITE_P(
                    "prompt[2]: 100, allowed: 0 to 99"},
         BadRequest{"max_tokens_zero", [](auto& r) { r.config.max_tokens = 0; },
                    "max_tokens: 0, allowed: 1 to 32"},
-        BadRequest{"too_long", [](auto& r) { r.config.max_tokens = 30; },
-                   "sequence length: 3 prompt tokens + max_tokens 30 = 33, allowed: max_seq_len 32"},
+        BadRequest{
+            "too_long", [](auto& r) { r.config.max_tokens = 30; },
+            "sequence length: 3 prompt tokens + max_tokens 30 = 33, allowed: max_seq_len 32"},
         BadRequest{"loops_zero", [](auto& r) { r.config.loops = 0; }, "loops: 0, allowed: 1 to 8"},
         BadRequest{"loops_nine", [](auto& r) { r.config.loops = 9; }, "loops: 9, allowed: 1 to 8"},
         BadRequest{"window", [](auto& r) { r.config.cache_window = -1; },
@@ -68,8 +75,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "top_p: 0, allowed: above 0, at most 1"},
         BadRequest{"top_p_nan", [](auto& r) { r.config.top_p = kNan; },
                    "top_p: nan, allowed: above 0, at most 1"},
-        BadRequest{"min_p", [](auto& r) { r.config.min_p = 1; },
-                   "min_p: 1, allowed: 0 to below 1"},
+        BadRequest{"min_p", [](auto& r) { r.config.min_p = 1; }, "min_p: 1, allowed: 0 to below 1"},
         BadRequest{"penalty", [](auto& r) { r.config.repetition_penalty = 0; },
                    "repetition_penalty: 0, allowed: finite, above 0"},
         BadRequest{"penalty_inf", [](auto& r) { r.config.repetition_penalty = kInf; },
@@ -91,7 +97,9 @@ INSTANTIATE_TEST_SUITE_P(
                    "stop_sequences[0]: a text, allowed: tokens alone: the model file has no "
                    "tokenizer"},
         BadRequest{"stop_token",
-                   [](auto& r) { r.config.stop_sequences = {std::vector<int32_t>{5, 100}}; },
+                   [](auto& r) {
+                     r.config.stop_sequences = {std::vector<int32_t>{5, 100}};
+                   },
                    "stop_sequences[0].tokens[1]: 100, allowed: 0 to 99"}),
     [](const auto& test) { return test.param.name; });
 
@@ -112,8 +120,9 @@ TEST(Request, ExactlyTheLongestFits) {
 TEST(Request, ScoreBounds) {
   EXPECT_EQ(check_request(ScoreRequest{}, kLimits).error().detail,
             "tokens: empty, allowed: at least one token");
-  EXPECT_EQ(check_request(ScoreRequest{.tokens = std::vector<int32_t>(33, 1)}, kLimits).error().detail,
-            "sequence length: 33 tokens, allowed: max_seq_len 32");
+  EXPECT_EQ(
+      check_request(ScoreRequest{.tokens = std::vector<int32_t>(33, 1)}, kLimits).error().detail,
+      "sequence length: 33 tokens, allowed: max_seq_len 32");
   EXPECT_EQ(check_request(ScoreRequest{.tokens = {100}}, kLimits).error().detail,
             "tokens[0]: 100, allowed: 0 to 99");
   EXPECT_EQ(check_request(ScoreRequest{.tokens = {1}, .loops = 9}, kLimits).error().detail,

@@ -19,12 +19,14 @@ nlohmann::json read_json(const std::string& name) {
   return nlohmann::json::parse(in);
 }
 
-ModelOptions options() { return {.max_seq_len = 1024, .prefill_budget = 512}; }
+ModelOptions options() {
+  return {.max_seq_len = 1024, .prefill_budget = 512};
+}
 
 struct Bounds {
   double logit = 2e-3;
   double score = 2e-3;
-  double margin = 0.05;      // greedy is compared up to the first margin below this
+  double margin = 0.05;  // greedy is compared up to the first margin below this
   double mean_loss = 1e-4;
 };
 
