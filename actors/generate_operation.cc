@@ -20,7 +20,7 @@ GenerateOperation::GenerateOperation(std::shared_ptr<Inbox> inbox, engine::Seque
       completion_(std::move(completion)) {
   const auto max_tokens = size_t(request.config.max_tokens);
   tokens_.reserve(request.tokens.size() + max_tokens);
-  tokens_ = request.tokens;
+  tokens_.insert(tokens_.end(), request.tokens.begin(), request.tokens.end());
   text_.reserve(max_tokens * kUsualTokenBytes);
 }
 

@@ -36,13 +36,12 @@ void Operation::request_cancel() noexcept {
 void Operation::end(Outcome how) noexcept {
   phase = Phase::ended;
   outcome = how;
+  if (output_error_ != errc::ok && !outcome.error)
+    outcome.error = make_error(output_error_, "the request's output could not be recorded");
 }
 
 void Operation::complete() noexcept {
-  if (completed_.exchange(true)) return;
-  if (output_error_ != errc::ok && !outcome.error)
-    outcome.error = make_error(output_error_, "the request's output could not be recorded");
-  deliver();
+  if (!completed_.exchange(true)) deliver();
 }
 
 void Operation::on_begin() noexcept {

@@ -47,7 +47,7 @@ void Replica::run_thread(Loaded loaded) {
   } catch (...) {
     error = current_error("load");
     inbox_->mailbox.close();
-    backend_.reset();
+    release_backend();
   }
   loaded(std::move(error));
   loaded = nullptr;  // what it holds must not live as long as the replica serves
@@ -86,6 +86,15 @@ void Replica::describe(const engine::BatchEngine& engine) {
 
 void Replica::serve(EnginePtr engine) {
   ReplicaActor(*this, *engine).run();
+  engine.reset();
+  release_backend();
+}
+
+// On the replica's thread, like all calls to the backend.
+void Replica::release_backend() {
+  std::unique_ptr<kernels::Backend> last;
+  const std::lock_guard lock(backend_mutex_);
+  last.swap(backend_);
 }
 
 void Replica::end() {
@@ -175,7 +184,8 @@ void Replica::set_last_error(const std::string& text) {
 }
 
 MemoryReport Replica::memory() const {
-  return ledger_.report(backend_->memory());
+  const std::lock_guard lock(backend_mutex_);
+  return backend_ ? ledger_.report(backend_->memory()) : MemoryReport{};
 }
 
 HealthReport Replica::health() const {

@@ -72,6 +72,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   EnginePtr load();
   void describe(const engine::BatchEngine& engine);
   void serve(EnginePtr engine);
+  void release_backend();
   void end();
   void set_last_error(const std::string& text);
 
@@ -80,7 +81,8 @@ class Replica : public std::enable_shared_from_this<Replica> {
   const ModelOptions options_;
   const std::shared_ptr<Inbox> inbox_;
   engine::MemoryLedger ledger_;
-  std::unique_ptr<kernels::Backend> backend_;  // until the end: reports read its counters
+  mutable std::mutex backend_mutex_;  // between reports and the end of the backend
+  std::unique_ptr<kernels::Backend> backend_;
   ModelInfo info_;
   engine::RequestLimits limits_;
   std::shared_ptr<const engine::Tokenizer> tokenizer_;

@@ -107,6 +107,7 @@ std::vector<int32_t> prompt_tokens(const GenerateRequest& request, const Request
   if (!tokenizer) refuse("prompt", "a text", "tokens alone: the model file has no tokenizer");
   auto tokens = tokenizer->encode(request.text);
   if (tokens.empty()) refuse("prompt", "a text without tokens", "at least one token");
+  check_tokens("prompt", tokens, limits);  // a tokenizer may know more tokens than the model
   return tokens;
 }
 

@@ -100,13 +100,12 @@ HWY_INLINE void weigh_four(const HeadCache& cache, int32_t begin, int32_t end, c
     const float* v = cache.value(p) + dim;
     for (; p < page_end; ++p, v += cache.head_dim) {
       const Lanes weight = splat(weights[p % kAttentionSplit]);
-#pragma GCC unroll 4
-      for (int32_t j = 0; j < 4; ++j) {
+      repeat<4>([&](auto j) TINYLOOP_LAMBDA {
         total[j] = multiply_add(weight, load(v + j * kLanes), total[j]);
-      }
+      });
     }
   }
-  for (int32_t j = 0; j < 4; ++j) store(total[j], out + dim + j * kLanes);
+  repeat<4>([&](auto j) TINYLOOP_LAMBDA { store(total[j], out + dim + j * kLanes); });
 }
 
 HWY_INLINE void weigh_split(const HeadCache& cache, int32_t begin, int32_t end,
@@ -117,14 +116,14 @@ HWY_INLINE void weigh_split(const HeadCache& cache, int32_t begin, int32_t end,
   }
   for (; dim + kLanes <= cache.head_dim; dim += kLanes) {
     store(weigh_lanes(cache, begin, end, weights,
-                      [dim](const float* v) HWY_ATTR { return load(v + dim); }),
+                      [dim](const float* v) TINYLOOP_LAMBDA { return load(v + dim); }),
           out + dim);
   }
   if (const int32_t rest = cache.head_dim - dim; rest > 0) {
-    store_first(
-        weigh_lanes(cache, begin, end, weights,
-                    [dim, rest](const float* v) HWY_ATTR { return load_first(v + dim, rest); }),
-        out + dim, rest);
+    store_first(weigh_lanes(cache, begin, end, weights,
+                            [dim, rest](const float* v)
+                                TINYLOOP_LAMBDA { return load_first(v + dim, rest); }),
+                out + dim, rest);
   }
 }
 
@@ -136,7 +135,7 @@ HWY_INLINE void merge_split(int32_t head_dim, const Partial& next, Partial& tota
   total.max = max;
   total.sum = total.sum * keep + next.sum * take;
   const Lanes keeps = splat(keep), takes = splat(take);
-  for_lanes(head_dim, [&](auto read, auto write) HWY_ATTR {
+  for_lanes(head_dim, [&](auto read, auto write) TINYLOOP_LAMBDA {
     write(multiply_add(read(next.values), takes, multiply(read(total.values), keeps)),
           total.values);
   });
@@ -170,8 +169,9 @@ HWY_INLINE void attend_heads(const HeadCache& cache, const float* const* q, floa
   }
   for (int32_t h = 0; h < heads; ++h) {
     const Lanes factor = splat(1.0f / totals[h].sum);
-    for_lanes(dim, [&](auto read, auto write)
-                       HWY_ATTR { write(multiply(read(totals[h].values), factor), out[h]); });
+    for_lanes(dim, [&](auto read, auto write) TINYLOOP_LAMBDA {
+      write(multiply(read(totals[h].values), factor), out[h]);
+    });
   }
 }
 

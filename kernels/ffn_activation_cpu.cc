@@ -13,7 +13,7 @@ namespace tinyloop::kernels::HWY_NAMESPACE {
 // exp(−z) stays finite by the bound on −z; below z = −88 silu is less than 1e-36 in size.
 HWY_INLINE Lanes silu(const Lanes& z) {
   return map(
-      [](auto v) HWY_ATTR {
+      [](auto v) TINYLOOP_LAMBDA {
         const FloatTag tag;
         const auto minus = hn::Min(hn::Neg(v), hn::Set(tag, 88.0f));
         return hn::Div(v, hn::Add(hn::Set(tag, 1.0f), hn::Exp(tag, minus)));
@@ -27,9 +27,9 @@ void activate_row(const FfnActivationArgs& args, int32_t row) {
   if (args.type == FfnType::swiglu) {
     const float* gate = args.gate.f32_row(row);
     for_lanes(args.cols, [&](auto read, auto write)
-                             HWY_ATTR { write(multiply(silu(read(gate)), read(up)), y); });
+                             TINYLOOP_LAMBDA { write(multiply(silu(read(gate)), read(up)), y); });
   } else {
-    for_lanes(args.cols, [&](auto read, auto write) HWY_ATTR {
+    for_lanes(args.cols, [&](auto read, auto write) TINYLOOP_LAMBDA {
       const Lanes positive = maximum(read(up), splat(0.0f));
       write(multiply(positive, positive), y);
     });

@@ -18,39 +18,37 @@ HWY_INLINE void dot_encoded(const std::byte* const* w, const float* const* x, in
                             float* out) {
   constexpr int32_t kVectors = Decoder::kValues / kLanes;
   Lanes sums[kRows][4];
-  for (auto& row : sums) row[0] = row[1] = row[2] = row[3] = splat(0.0f);
+  repeat<kRows>([&](auto r) TINYLOOP_LAMBDA {
+    sums[r][0] = sums[r][1] = sums[r][2] = sums[r][3] = splat(0.0f);
+  });
   const int32_t blocks = k / Decoder::kValues;
   for (int32_t b = 0; b < blocks; ++b) {
-#pragma GCC unroll 4
-    for (int o = 0; o < 4; ++o) {
+    repeat<4>([&](auto o) TINYLOOP_LAMBDA {
       Lanes values[kVectors];
       Decoder::block(w[o] + size_t(b) * Decoder::kBytes, values);
-#pragma GCC unroll 4
-      for (int32_t j = 0; j < kVectors; ++j) {
-#pragma GCC unroll 4
-        for (int32_t r = 0; r < kRows; ++r) {
+      repeat<kVectors>([&](auto j) TINYLOOP_LAMBDA {
+        repeat<kRows>([&](auto r) TINYLOOP_LAMBDA {
           const Lanes xr = load(x[r] + b * Decoder::kValues + j * kLanes);
           sums[r][o] = multiply_add(values[j], xr, sums[r][o]);
-        }
-      }
-    }
+        });
+      });
+    });
   }
   if constexpr (kVectors == 1) {
     if (const int32_t rest = k - blocks * kLanes; rest > 0) {
-      for (int o = 0; o < 4; ++o) {
+      repeat<4>([&](auto o) TINYLOOP_LAMBDA {
         Lanes values;
         Decoder::first(w[o] + size_t(blocks) * Decoder::kBytes, rest, &values);
-        for (int32_t r = 0; r < kRows; ++r) {
+        repeat<kRows>([&](auto r) TINYLOOP_LAMBDA {
           const Lanes xr = load_first(x[r] + blocks * kLanes, rest);
           sums[r][o] = multiply_add(values, xr, sums[r][o]);
-        }
-      }
+        });
+      });
     }
   }
-#pragma GCC unroll 4
-  for (int32_t r = 0; r < kRows; ++r) {
+  repeat<kRows>([&](auto r) TINYLOOP_LAMBDA {
     sum4(sums[r][0], sums[r][1], sums[r][2], sums[r][3], out + 4 * r);
-  }
+  });
 }
 
 template <class Decoder>
@@ -131,7 +129,7 @@ HWY_INLINE void linear_by_tile(const LinearArgs& args, int32_t first, int32_t la
 // `step`: outputs in a decoded tile, or 0 to decode for each row anew.
 void linear_outputs(const LinearArgs& args, int32_t first, int32_t last, int32_t step,
                     float* tile) {
-  with_decoder(args.weights.type, [&](auto decoder) HWY_ATTR {
+  with_decoder(args.weights.type, [&](auto decoder) TINYLOOP_LAMBDA {
     using Decoder = decltype(decoder);
     if (step == 0) {
       linear_by_row<Decoder>(args, first, last);

@@ -15,14 +15,15 @@ namespace tinyloop::kernels::HWY_NAMESPACE {
 HWY_INLINE void norm_vector(const float* x, const float* weight, int32_t cols, float eps,
                             float* y) {
   Lanes squares = splat(0.0f);
-  for_lanes(cols, [&](auto read, auto) HWY_ATTR {
+  for_lanes(cols, [&](auto read, auto) TINYLOOP_LAMBDA {
     const Lanes xs = read(x);
     squares = multiply_add(xs, xs, squares);
   });
   const double mean = double(sum(squares)) / double(cols);
   const Lanes factor = splat(float(1.0 / std::sqrt(mean + double(eps))));
-  for_lanes(cols, [&](auto read, auto write)
-                      HWY_ATTR { write(multiply(multiply(read(x), factor), read(weight)), y); });
+  for_lanes(cols, [&](auto read, auto write) TINYLOOP_LAMBDA {
+    write(multiply(multiply(read(x), factor), read(weight)), y);
+  });
 }
 
 // Vectors [first, last) of the rows · groups there are.

@@ -13,7 +13,7 @@ namespace tinyloop::kernels::HWY_NAMESPACE {
 
 void decode_one_row(const WeightMatrix& weights, int32_t row, float* out) {
   const std::byte* from = weights.data + size_t(row) * weights.row_bytes();
-  with_decoder(weights.type, [&](auto decoder) HWY_ATTR {
+  with_decoder(weights.type, [&](auto decoder) TINYLOOP_LAMBDA {
     decode_row<decltype(decoder)>(from, weights.cols, out);
   });
 }

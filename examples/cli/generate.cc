@@ -38,6 +38,11 @@ struct GenerateArguments {
   }
 };
 
+// CLI11 would let a negative number wrap around.
+std::string refuse_negative(const std::string& text) {
+  return text.starts_with('-') ? text + ", allowed: 0 to 2^64 - 1" : "";
+}
+
 void add_sampling(CLI::App& app, GenerateConfig& config) {
   const auto add = [&app](const char* name, auto& field, const char* what) {
     app.add_option(name, field, what)->capture_default_str();
@@ -50,7 +55,7 @@ void add_sampling(CLI::App& app, GenerateConfig& config) {
   add("--min-p", config.min_p, "drop tokens below this share of the most likely one, 0: off");
   add("--repetition-penalty", config.repetition_penalty, "over prompt and output, 1: off");
   app.add_option("--seed", config.seed, "of the random draws")
-      ->check(CLI::NonNegativeNumber)  // CLI11 would wrap around
+      ->check(refuse_negative)
       ->capture_default_str();
   app.add_option("--logprobs", config.logprobs,
                  "with --json: log-probabilities, and those of the n most likely tokens");

@@ -109,7 +109,7 @@ int run_demo(const DemoOptions& options) {
 
   demo::print_tales(together.result);
   demo::print_comparison(alone, together);
-  demo::print_memory(model.memory());
+  demo::print_memory(together.memory);
   return check_run(model, alone, together, alone_caller) ? 0 : 1;
 }
 

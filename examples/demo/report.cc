@@ -51,6 +51,11 @@ void memory_row(const std::string& what, size_t bytes, const std::string& note =
   std::cout << line;
 }
 
+// Without the white space at the end.
+std::string trimmed(const std::string& text) {
+  return text.substr(0, text.find_last_not_of(" \n") + 1);
+}
+
 }  // namespace
 
 void print_tales(const Snapshot& result) {
@@ -59,7 +64,7 @@ void print_tales(const Snapshot& result) {
     if (i >= result.tales.size()) return;
     const Tale& tale = result.tales[i];
     std::cout << "\n--- caller " << i + 1 << ", depth " << result.loops[i] << " ---\n"
-              << tale.opening << tale.text << '\n';
+              << tale.opening << trimmed(tale.text) << '\n';
   }
 }
 
@@ -81,7 +86,7 @@ void print_comparison(const Run& alone, const Run& together) {
 }
 
 void print_memory(const tinyloop::MemoryReport& memory) {
-  std::cout << "\nmemory of the replica\n";
+  std::cout << "\nmemory of the replica, after the last tale\n";
   memory_row("weights", memory.weights);
   memory_row("buffers", memory.buffers);
   for (const tinyloop::MemoryReport::Buffer& buffer : memory.buffer_list) {
@@ -89,7 +94,7 @@ void print_memory(const tinyloop::MemoryReport& memory) {
   }
   memory_row("workspace", memory.workspace);
   memory_row("K/V page arena", memory.arena,
-             ", " + std::to_string(memory.pages_used) + " pages in use");
+             ", " + std::to_string(memory.pages_free) + " pages free");
   memory_row("total", memory.total());
 }
 

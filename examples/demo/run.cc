@@ -30,7 +30,8 @@ asio::awaitable<void> watch(const Board& board, Display& display) {
   }
 }
 
-// The replica's counters at rest: the answer to a trim comes between two steps.
+// The replica's counters at rest: the answer to a trim comes between two steps. Gives the page
+// arena back, too.
 tinyloop::Statistics settled_statistics(const tinyloop::Model& model) {
   model.async_trim(asio::use_future).get();
   return model.statistics();
@@ -48,10 +49,12 @@ Run run_callers(const tinyloop::Model& model,
   }
   if (display) asio::co_spawn(pool, watch(board, *display), asio::detached);
   pool.join();
+  const tinyloop::MemoryReport memory = model.memory();
   const tinyloop::Statistics after = settled_statistics(model);
   return {.result = board.snapshot(),
           .passes = after.passes - before.passes,
-          .block_rows = after.block_rows - before.block_rows};
+          .block_rows = after.block_rows - before.block_rows,
+          .memory = memory};
 }
 
 }  // namespace demo

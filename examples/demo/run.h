@@ -13,7 +13,8 @@ namespace demo {
 struct Run {
   Snapshot result;
   uint64_t passes = 0;
-  uint64_t block_rows = 0;  // rows that went through the shared block
+  uint64_t block_rows = 0;        // rows that went through the shared block
+  tinyloop::MemoryReport memory;  // at the end, with the page arena at its largest
 
   double rows_per_pass() const { return passes > 0 ? double(block_rows) / double(passes) : 0; }
 };

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tinyloop/detail/export.h"
+
 namespace tinyloop {
 
 using TimePoint = std::chrono::steady_clock::time_point;
@@ -85,7 +87,8 @@ enum class FinishReason : uint8_t {
   deadline,       // the deadline passed after it had begun: likewise
 };
 
-const char* to_string(FinishReason reason) noexcept;  // "eos", "stop_sequence", …; static storage
+TINYLOOP_API const char* to_string(
+    FinishReason reason) noexcept;  // "eos", "stop_sequence", …; static storage
 
 // One candidate token at one position.
 struct TokenLogprob {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "tinyloop/detail/export.h"
+
 namespace tinyloop {
 
 // How numbers are computed on the device. Results are reproducible to the bit within one mode.
@@ -12,7 +14,7 @@ enum class ArithmeticMode : uint8_t {
   f32,  // activations, scratch and K/V in FP32, weights dequantised exactly: the reference
 };
 
-const char* to_string(ArithmeticMode mode) noexcept;
+TINYLOOP_API const char* to_string(ArithmeticMode mode) noexcept;
 
 // A value out of range makes the load fail with errc::invalid_argument before the file is opened.
 struct ModelOptions {

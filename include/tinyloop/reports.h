@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tinyloop/detail/export.h"
+
 namespace tinyloop {
 
 // Bytes the replica's allocator has handed out, by use. `total()` equals the allocator's own count
@@ -41,7 +43,7 @@ struct MemoryReport {
 };
 
 enum class ReplicaState : uint8_t { loading, serving, draining, failed, closed };
-const char* to_string(ReplicaState state) noexcept;
+TINYLOOP_API const char* to_string(ReplicaState state) noexcept;
 
 struct HealthReport {
   struct Replica {

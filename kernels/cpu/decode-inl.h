@@ -29,11 +29,9 @@ HWY_INLINE Lanes splat_half(const std::byte* from) {
 template <class T>
 HWY_INLINE Lanes load_narrow(const T* from) {
   const hn::Rebind<T, FloatTag> narrow_tag;
-  Lanes out;
-  for (int i = 0; i < kParts; ++i) {
-    out.part[i] = hn::PromoteTo(FloatTag(), hn::LoadU(narrow_tag, from + i * kPartLanes));
-  }
-  return out;
+  return build([&](int32_t i) TINYLOOP_LAMBDA {
+    return hn::PromoteTo(FloatTag(), hn::LoadU(narrow_tag, from + i * kPartLanes));
+  });
 }
 
 // The codes of one lane vector's part, as integers.
@@ -69,13 +67,13 @@ struct DecodeFloat {
 template <class Finish>
 HWY_INLINE void decode_nibbles(const std::byte* codes, Lanes* out, Finish finish) {
   const auto low_bits = hn::Set(hn::Rebind<int32_t, FloatTag>(), 15);
-  for (int half = 0; half < 2; ++half) {
-    for (int i = 0; i < kParts; ++i) {
+  repeat<2>([&](auto half) TINYLOOP_LAMBDA {
+    repeat<kParts>([&](auto i) TINYLOOP_LAMBDA {
       const auto both = load_codes<uint8_t>(codes + half * kLanes + i * kPartLanes);
       out[half].part[i] = finish(hn::ConvertTo(FloatTag(), hn::And(both, low_bits)));
       out[2 + half].part[i] = finish(hn::ConvertTo(FloatTag(), hn::ShiftRight<4>(both)));
-    }
-  }
+    });
+  });
 }
 
 struct DecodeQ4_0 {
@@ -84,7 +82,7 @@ struct DecodeQ4_0 {
     const auto scale = splat_half(from).part[0];
     const auto offset = hn::Mul(scale, hn::Set(FloatTag(), -8.0f));
     decode_nibbles(from + 2, out,
-                   [=](auto code) HWY_ATTR { return hn::MulAdd(code, scale, offset); });
+                   [=](auto code) TINYLOOP_LAMBDA { return hn::MulAdd(code, scale, offset); });
   }
 };
 
@@ -94,7 +92,7 @@ struct DecodeQ4_1 {
     const auto scale = splat_half(from).part[0];
     const auto minimum = splat_half(from + 2).part[0];
     decode_nibbles(from + 4, out,
-                   [=](auto code) HWY_ATTR { return hn::MulAdd(code, scale, minimum); });
+                   [=](auto code) TINYLOOP_LAMBDA { return hn::MulAdd(code, scale, minimum); });
   }
 };
 
@@ -102,10 +100,12 @@ struct DecodeQ8_0 {
   static constexpr int32_t kValues = 32, kBytes = 34;
   static HWY_INLINE void block(const std::byte* from, Lanes* out) {
     const auto scale = splat_half(from).part[0];
-    for (int i = 0; i < 4 * kParts; ++i) {
-      const auto code = hn::ConvertTo(FloatTag(), load_codes<int8_t>(from + 2 + i * kPartLanes));
-      out[i / kParts].part[i % kParts] = hn::Mul(code, scale);
-    }
+    repeat<4>([&](auto j) TINYLOOP_LAMBDA {
+      out[j] = build([&](int32_t i) TINYLOOP_LAMBDA {
+        const std::byte* codes = from + 2 + j * kLanes + i * kPartLanes;
+        return hn::Mul(hn::ConvertTo(FloatTag(), load_codes<int8_t>(codes)), scale);
+      });
+    });
   }
 };
 
@@ -117,9 +117,9 @@ HWY_INLINE void decode_lanes(const std::byte* row, int32_t cols, Body body) {
   for (int32_t b = 0; b < blocks; ++b) {
     Lanes values[kVectors];
     Decoder::block(row + size_t(b) * Decoder::kBytes, values);
-    for (int32_t j = 0; j < kVectors; ++j) {
+    repeat<kVectors>([&](auto j) TINYLOOP_LAMBDA {
       body(values[j], b * Decoder::kValues + j * kLanes, kLanes);
-    }
+    });
   }
   if constexpr (kVectors == 1) {
     if (const int32_t rest = cols - blocks * kLanes; rest > 0) {
@@ -151,13 +151,14 @@ HWY_INLINE void with_decoder(WeightType type, Body body) {
 
 template <class Decoder>
 HWY_INLINE void decode_row(const std::byte* row, int32_t cols, float* out) {
-  decode_lanes<Decoder>(row, cols, [out](const Lanes& values, int32_t k, int32_t n) HWY_ATTR {
-    if (n == kLanes) {
-      store(values, out + k);
-    } else {
-      store_first(values, out + k, n);
-    }
-  });
+  decode_lanes<Decoder>(row, cols,
+                        [out](const Lanes& values, int32_t k, int32_t n) TINYLOOP_LAMBDA {
+                          if (n == kLanes) {
+                            store(values, out + k);
+                          } else {
+                            store_first(values, out + k, n);
+                          }
+                        });
 }
 
 }  // namespace tinyloop::kernels::HWY_NAMESPACE

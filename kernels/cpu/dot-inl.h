@@ -24,23 +24,22 @@ inline constexpr int32_t kTileRows = 2;  // 16 registers of 8 lanes, or 32 of 4
 template <int32_t kRows>
 HWY_INLINE void dot_tile_of(const float* const* w, const float* const* x, int32_t k, float* out) {
   Lanes sums[kRows][4];
-  for (auto& row : sums) row[0] = row[1] = row[2] = row[3] = splat(0.0f);
-  const auto step = [&](auto read) HWY_ATTR {
+  repeat<kRows>([&](auto r) TINYLOOP_LAMBDA {
+    sums[r][0] = sums[r][1] = sums[r][2] = sums[r][3] = splat(0.0f);
+  });
+  for_lanes(k, [&](auto read, auto) TINYLOOP_LAMBDA {
     const Lanes w0 = read(w[0]), w1 = read(w[1]), w2 = read(w[2]), w3 = read(w[3]);
-#pragma GCC unroll 4
-    for (int32_t r = 0; r < kRows; ++r) {
+    repeat<kRows>([&](auto r) TINYLOOP_LAMBDA {
       const Lanes xr = read(x[r]);
       sums[r][0] = multiply_add(w0, xr, sums[r][0]);
       sums[r][1] = multiply_add(w1, xr, sums[r][1]);
       sums[r][2] = multiply_add(w2, xr, sums[r][2]);
       sums[r][3] = multiply_add(w3, xr, sums[r][3]);
-    }
-  };
-  for_lanes(k, [&](auto read, auto) HWY_ATTR { step(read); });
-#pragma GCC unroll 4
-  for (int32_t r = 0; r < kRows; ++r) {
+    });
+  });
+  repeat<kRows>([&](auto r) TINYLOOP_LAMBDA {
     sum4(sums[r][0], sums[r][1], sums[r][2], sums[r][3], out + 4 * r);
-  }
+  });
 }
 
 // out[rows][4]: out[r][o] = Σ_k w[o][k] · x[r][k], for 1 <= rows <= kTileRows. Each sum is the same

@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tinyloop::kernels::HWY_NAMESPACE {
 
 HWY_INLINE Lanes exponential(const Lanes& x) {
-  return map([](auto v) HWY_ATTR { return hn::Exp(FloatTag(), v); }, x);
+  return map([](auto v) TINYLOOP_LAMBDA { return hn::Exp(FloatTag(), v); }, x);
 }
 
 HWY_INLINE float exponential(float x) {

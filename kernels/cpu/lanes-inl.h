@@ -13,6 +13,13 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
+
+// Loops over registers are written with compile-time indices and lambdas that must be inlined:
+// then arrays of Lanes never touch memory, at any optimisation level.
+#ifndef TINYLOOP_LAMBDA
+#define TINYLOOP_LAMBDA HWY_ATTR __attribute__((always_inline))
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace tinyloop::kernels::HWY_NAMESPACE {
@@ -24,32 +31,50 @@ using FloatTag = hn::CappedTag<float, kLanes>;
 inline constexpr int32_t kPartLanes = int32_t(HWY_MIN(HWY_LANES(float), kLanes));
 inline constexpr int32_t kParts = kLanes / kPartLanes;
 
+// body(0), body(1), … with the index as a compile-time constant.
+template <int32_t... kIndex, class Body>
+HWY_INLINE void repeat_each(Body body, std::integer_sequence<int32_t, kIndex...>) {
+  (body(std::integral_constant<int32_t, kIndex>()), ...);
+}
+
+template <int32_t kCount, class Body>
+HWY_INLINE void repeat(Body body) {
+  repeat_each(body, std::make_integer_sequence<int32_t, kCount>());
+}
+
 struct Lanes {
   hn::Vec<FloatTag> part[kParts];
 };
 
+// { part(0), part(1), … }. No loop: arrays of Lanes stay in registers at any optimisation level.
+template <class Part, int32_t... kIndex>
+HWY_INLINE Lanes build(Part part, std::integer_sequence<int32_t, kIndex...>) {
+  return {{part(kIndex)...}};
+}
+
+template <class Part>
+HWY_INLINE Lanes build(Part part) {
+  return build(part, std::make_integer_sequence<int32_t, kParts>());
+}
+
 // Applies `op` to the parts of one or more operands.
 template <class Op, class... Operands>
 HWY_INLINE Lanes map(Op op, const Operands&... operands) {
-  Lanes out;
-  for (int i = 0; i < kParts; ++i) out.part[i] = op(operands.part[i]...);
-  return out;
+  return build([&](int32_t i) TINYLOOP_LAMBDA { return op(operands.part[i]...); });
 }
 
 HWY_INLINE Lanes splat(float value) {
-  Lanes out;
-  for (auto& part : out.part) part = hn::Set(FloatTag(), value);
-  return out;
+  return build([=](int32_t) TINYLOOP_LAMBDA { return hn::Set(FloatTag(), value); });
 }
 
 HWY_INLINE Lanes load(const float* from) {
-  Lanes out;
-  for (int i = 0; i < kParts; ++i) out.part[i] = hn::LoadU(FloatTag(), from + i * kPartLanes);
-  return out;
+  return build([=](int32_t i)
+                   TINYLOOP_LAMBDA { return hn::LoadU(FloatTag(), from + i * kPartLanes); });
 }
 
 HWY_INLINE void store(const Lanes& lanes, float* to) {
-  for (int i = 0; i < kParts; ++i) hn::StoreU(lanes.part[i], FloatTag(), to + i * kPartLanes);
+  repeat<kParts>(
+      [&](auto i) TINYLOOP_LAMBDA { hn::StoreU(lanes.part[i], FloatTag(), to + i * kPartLanes); });
 }
 
 // The first n < 8 lanes from memory, the others 0; touches no memory beyond them.
@@ -65,35 +90,36 @@ HWY_INLINE void store_first(const Lanes& lanes, float* to, int32_t n) {
   std::memcpy(to, whole, size_t(n) * sizeof(float));
 }
 
-// Calls body(index, load, store) over a vector of n elements, eight at a time. `load(p)` gives the
+// Calls body(load, store) over a vector of n elements, eight at a time. `load(p)` gives the
 // lanes of p[index ..], `store(lanes, p)` writes them; both stay within the n elements.
 template <class Body>
 HWY_INLINE void for_lanes(int32_t n, Body body) {
   int32_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    body([i](const float* p) HWY_ATTR { return load(p + i); },
-         [i](const Lanes& lanes, float* p) HWY_ATTR { store(lanes, p + i); });
+    body([i](const float* p) TINYLOOP_LAMBDA { return load(p + i); },
+         [i](const Lanes& lanes, float* p) TINYLOOP_LAMBDA { store(lanes, p + i); });
   }
   if (const int32_t rest = n - i; rest > 0) {
-    body([i, rest](const float* p) HWY_ATTR { return load_first(p + i, rest); },
-         [i, rest](const Lanes& lanes, float* p) HWY_ATTR { store_first(lanes, p + i, rest); });
+    body([i, rest](const float* p) TINYLOOP_LAMBDA { return load_first(p + i, rest); },
+         [i, rest](const Lanes& lanes, float* p)
+             TINYLOOP_LAMBDA { store_first(lanes, p + i, rest); });
   }
 }
 
 HWY_INLINE Lanes add(const Lanes& a, const Lanes& b) {
-  return map([](auto x, auto y) HWY_ATTR { return hn::Add(x, y); }, a, b);
+  return map([](auto x, auto y) TINYLOOP_LAMBDA { return hn::Add(x, y); }, a, b);
 }
 
 HWY_INLINE Lanes multiply(const Lanes& a, const Lanes& b) {
-  return map([](auto x, auto y) HWY_ATTR { return hn::Mul(x, y); }, a, b);
+  return map([](auto x, auto y) TINYLOOP_LAMBDA { return hn::Mul(x, y); }, a, b);
 }
 
 HWY_INLINE Lanes multiply_add(const Lanes& a, const Lanes& b, const Lanes& c) {
-  return map([](auto x, auto y, auto z) HWY_ATTR { return hn::MulAdd(x, y, z); }, a, b, c);
+  return map([](auto x, auto y, auto z) TINYLOOP_LAMBDA { return hn::MulAdd(x, y, z); }, a, b, c);
 }
 
 HWY_INLINE Lanes maximum(const Lanes& a, const Lanes& b) {
-  return map([](auto x, auto y) HWY_ATTR { return hn::Max(x, y); }, a, b);
+  return map([](auto x, auto y) TINYLOOP_LAMBDA { return hn::Max(x, y); }, a, b);
 }
 
 // out[i] = the sum of lane vector i.

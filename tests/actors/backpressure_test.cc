@@ -41,7 +41,7 @@ TEST(Backpressure, AFullMailboxIsOverloadedAtOnce) {
   {
     const Pause pause(served.model);
     futures = start(served.model, request(2), 8);
-    auto refused = served.model.async_generate(request(2), asio::use_future);
+    auto refused = served.model.async_generate(request(2), use_outcome());
     const error_code error = error_of(refused);  // while the replica stands still
     EXPECT_TRUE(error == errc::overloaded);
     EXPECT_EQ(error.message(), "overloaded: mailbox holds 8 of 8 requests (max_queued)");
@@ -68,12 +68,12 @@ TEST(Backpressure, AWaiterCanBeCancelled) {
   ServedModel served;
   asio::cancellation_signal signal;
   std::vector<std::future<GenerateResult>> futures;
-  std::future<GenerateResult> waiter;
+  std::future<Outcome<GenerateResult>> waiter;
   {
     const Pause pause(served.model);
     futures = start(served.model, request(2), 8);
     waiter = served.model.async_generate(
-        waiting(request(2)), asio::bind_cancellation_slot(signal.slot(), asio::use_future));
+        waiting(request(2)), asio::bind_cancellation_slot(signal.slot(), use_outcome()));
     signal.emit(asio::cancellation_type::terminal);
   }
   EXPECT_EQ(error_of(waiter), asio::error::operation_aborted);
@@ -86,7 +86,7 @@ TEST(Backpressure, ABudgetThatCouldNeverHoldTheRequestIsOutOfMemory) {
   options.cache_budget_bytes = bytes - 1;
   ServedModel served(options);
   for (const auto& what : {request(60), waiting(request(60))}) {
-    auto future = served.model.async_generate(what, asio::use_future);
+    auto future = served.model.async_generate(what, use_outcome());
     const error_code error = error_of(future);
     EXPECT_TRUE(error == errc::out_of_memory) << error.message();
     const std::string text = error.message();
@@ -108,9 +108,9 @@ TEST(Backpressure, ABudgetInUseIsOverloadedOrWaitedFor) {
   auto running = served.model.async_generate(request(40), asio::use_future);
   gate.run(1);
   auto waiter = served.model.async_generate(waiting(request(40, 2)), asio::use_future);
-  auto refused = served.model.async_generate(request(40, 3), asio::use_future);
+  auto refused = served.model.async_generate(request(40, 3), use_outcome());
   // Would fit now, but must not overtake the one that waits.
-  auto small = served.model.async_generate(request(1, 4), asio::use_future);
+  auto small = served.model.async_generate(request(1, 4), use_outcome());
   gate.run(1);
   const error_code error = error_of(refused);
   EXPECT_TRUE(error == errc::overloaded);

@@ -1,6 +1,5 @@
 // Where and when handlers run.
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <boost/asio/bind_executor.hpp>
@@ -14,12 +13,6 @@ namespace tinyloop::testing {
 namespace {
 
 namespace asio = boost::asio;
-
-std::string thread_name() {
-  char name[16] = {};
-  pthread_getname_np(pthread_self(), name, sizeof name);
-  return name;
-}
 
 // What a handler saw.
 struct Seen {
@@ -77,14 +70,13 @@ TEST(Completion, TheOwnersExecutorStandsInForTheEnginesThread) {
     ++handlers;
     EXPECT_EQ(thread_name(), "main-test");
   };
-  char name[16] = {};
-  pthread_getname_np(pthread_self(), name, sizeof name);
+  const std::string name = thread_name();
   pthread_setname_np(pthread_self(), "main-test");
   served.model.async_generate(request(2), count);
   served.model.async_generate(request(0), count);
   served.model.async_trim(count);
   io.run();
-  pthread_setname_np(pthread_self(), name);
+  pthread_setname_np(pthread_self(), name.c_str());
   EXPECT_EQ(handlers, 3);
 }
 
@@ -188,10 +180,10 @@ TEST(Completion, AnExceptionOutOfOnChunkCancelsTheRequest) {
 TEST(Completion, AWrongRequestWithChunksGivesItsError) {
   ServedModel served;
   auto future = served.model.async_generate(
-      request(0), [](const StreamChunk&) { FAIL() << "no chunk was expected"; }, asio::use_future);
+      request(0), [](const StreamChunk&) { FAIL() << "no chunk was expected"; }, use_outcome());
   EXPECT_TRUE(error_of(future) == errc::invalid_argument);
   auto empty = Model().async_generate(
-      request(1), [](const StreamChunk&) { FAIL() << "no chunk was expected"; }, asio::use_future);
+      request(1), [](const StreamChunk&) { FAIL() << "no chunk was expected"; }, use_outcome());
   EXPECT_TRUE(error_of(empty) == errc::model_closed);
 }
 
@@ -201,7 +193,7 @@ TEST(Completion, TheDefaultLogGoesToStderrFromWarningsUp) {
     Engine engine;
     Model model = engine.load(small_model().path(), small_options());
     visit_replica(model, [](engine::BatchEngine&) { throw std::runtime_error("for the log"); });
-    auto future = model.async_generate(request(1), asio::use_future);
+    auto future = model.async_generate(request(1), use_outcome());
     EXPECT_TRUE(error_of(future) == errc::replica_failed);
   }
   const std::string log = ::testing::internal::GetCapturedStderr();

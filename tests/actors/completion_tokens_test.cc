@@ -35,7 +35,16 @@ void run(Body body) {
   if (failure) std::rethrow_exception(failure);
 }
 
+// ThreadSanitizer would report what is no race.
+void skip_under_tsan([[maybe_unused]] const char* why) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << why;
+#endif
+}
+
 TEST(CompletionTokens, FutureGivesTheResultOrThrows) {
+  skip_under_tsan("the reference count of a thrown exception is inside libstdc++.so");
+  if (IsSkipped()) return;
   ServedModel served;
   const GenerateResult result = served.model.async_generate(request(3), asio::use_future).get();
   EXPECT_EQ(result.tokens.size(), 8u);
@@ -182,6 +191,9 @@ TEST(CompletionTokens, FutureWithACancellationSlot) {
 }
 
 TEST(CompletionTokens, StrandAndThreadPool) {
+  skip_under_tsan(
+      "any_io_executor counts references to a strand with a fence, which is not modelled");
+  if (IsSkipped()) return;
   ServedModel served;
   asio::thread_pool pool(2);
   auto strand = asio::make_strand(pool);

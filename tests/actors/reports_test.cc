@@ -52,7 +52,7 @@ TEST(Reports, StatisticsAddUp) {
   ScoreRequest score;
   score.tokens = request(1).tokens;
   served.model.async_score(score, asio::use_future).get();
-  auto wrong = served.model.async_generate(request(0), asio::use_future);
+  auto wrong = served.model.async_generate(request(0), use_outcome());
   EXPECT_TRUE(error_of(wrong) == errc::invalid_argument);
   const Statistics statistics = served.model.statistics();
   EXPECT_EQ(statistics.accepted, 2u);
@@ -109,14 +109,14 @@ TEST(FailedReplica, EveryRequestIsToldAndNewOnesAreRefused) {
   options.max_sequences = 1;
   ServedModel served(options);
   StepGate gate(served.model);
-  auto active = served.model.async_generate(request(20), asio::use_future);
+  auto active = served.model.async_generate(request(20), use_outcome());
   gate.run(1);
-  auto queued = served.model.async_generate(request(2), asio::use_future);
+  auto queued = served.model.async_generate(request(2), use_outcome());
   gate.run(1);
   visit_replica(served.model, [](engine::BatchEngine&) {
     throw base::Failure(errc::internal, "check failed at x.cc:1");
   });
-  auto in_mailbox = served.model.async_generate(request(2), asio::use_future);
+  auto in_mailbox = served.model.async_generate(request(2), use_outcome());
   gate.open();
   for (auto* future : {&active, &queued, &in_mailbox}) {
     const error_code error = error_of(*future);
@@ -128,7 +128,7 @@ TEST(FailedReplica, EveryRequestIsToldAndNewOnesAreRefused) {
   EXPECT_FALSE(health.replicas[0].can_serve);
   EXPECT_EQ(health.replicas[0].failures, 1u);
   EXPECT_NE(health.replicas[0].last_error.find("x.cc:1"), std::string::npos);
-  auto late = served.model.async_generate(request(2), asio::use_future);
+  auto late = served.model.async_generate(request(2), use_outcome());
   EXPECT_TRUE(error_of(late) == errc::replica_failed);
   EXPECT_EQ(served.model.memory().pages_used, 0u);
   served.model.async_unload(ShutdownMode::drain, asio::use_future).get();
@@ -140,7 +140,7 @@ TEST(FailedReplica, AnExceptionInAStepFailsIt) {
   visit_replica(served.model, [](engine::BatchEngine& engine) {
     engine.set_plan_observer([](const engine::StepPlan&) { throw std::bad_alloc(); });
   });
-  auto future = served.model.async_generate(request(2), asio::use_future);
+  auto future = served.model.async_generate(request(2), use_outcome());
   EXPECT_TRUE(error_of(future) == errc::replica_failed);
 }
 

@@ -2,6 +2,8 @@
 // so that no test depends on timing.
 #pragma once
 
+#include <pthread.h>
+
 #include <boost/asio/use_future.hpp>
 #include <condition_variable>
 #include <future>
@@ -121,15 +123,34 @@ class StepGate {
   std::shared_ptr<State> state_;
 };
 
-// The error of a future's exception; success if it has a value.
+inline std::string thread_name() {
+  char name[16] = {};
+  pthread_getname_np(pthread_self(), name, sizeof name);
+  return name;
+}
+
+// Futures that hold the error beside the result instead of throwing it: an exception that crosses
+// threads looks like a race to ThreadSanitizer, for its reference count is inside libstdc++.so.
 template <class Result>
-error_code error_of(std::future<Result>& future) {
-  try {
-    future.get();
-    return {};
-  } catch (const boost::system::system_error& error) {
-    return error.code();
-  }
+struct Outcome : Result {
+  error_code error;
+};
+
+// A token for operations with a result of class type: std::future<Outcome<Result>>.
+inline auto use_outcome() {
+  return boost::asio::use_future([](error_code error, auto result) {
+    return Outcome<decltype(result)>{std::move(result), error};
+  });
+}
+
+// A token for any operation: std::future<error_code>.
+inline auto use_error() {
+  return boost::asio::use_future([](error_code error, auto&&...) { return error; });
+}
+
+template <class Result>
+error_code error_of(std::future<Outcome<Result>>& future) {
+  return future.get().error;
 }
 
 class ServedModel {

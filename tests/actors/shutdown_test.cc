@@ -15,9 +15,9 @@ namespace asio = boost::asio;
 // One request in progress, one in the queue, the replica standing between two passes.
 struct Busy {
   Busy() : served(options()), gate(std::make_unique<StepGate>(served.model)) {
-    active = served.model.async_generate(request(20), asio::use_future);
+    active = served.model.async_generate(request(20), use_outcome());
     gate->run(5);
-    queued = served.model.async_generate(request(2), asio::use_future);
+    queued = served.model.async_generate(request(2), use_outcome());
     gate->run(1);
   }
   static ModelOptions options() {
@@ -28,13 +28,13 @@ struct Busy {
 
   ServedModel served;
   std::unique_ptr<StepGate> gate;
-  std::future<GenerateResult> active, queued;
+  std::future<Outcome<GenerateResult>> active, queued;
 };
 
 TEST(Unload, DrainFinishesWhatWasAccepted) {
   Busy busy;
   auto unloaded = busy.served.model.async_unload(ShutdownMode::drain, asio::use_future);
-  auto refused = busy.served.model.async_generate(request(2), asio::use_future);
+  auto refused = busy.served.model.async_generate(request(2), use_outcome());
   EXPECT_TRUE(error_of(refused) == errc::shutdown);
   EXPECT_EQ(busy.served.model.health().replicas[0].state, ReplicaState::draining);
   EXPECT_FALSE(busy.served.model.health().replicas[0].can_serve);
@@ -44,10 +44,10 @@ TEST(Unload, DrainFinishesWhatWasAccepted) {
   unloaded.get();
   EXPECT_EQ(busy.served.model.memory().total(), 0u);
   EXPECT_EQ(busy.served.model.health().replicas[0].state, ReplicaState::closed);
-  auto late = busy.served.model.async_generate(request(2), asio::use_future);
+  auto late = busy.served.model.async_generate(request(2), use_outcome());
   EXPECT_TRUE(error_of(late) == errc::model_closed);
-  auto late_trim = busy.served.model.async_trim(asio::use_future);
-  EXPECT_TRUE(error_of(late_trim) == errc::model_closed);
+  auto late_trim = busy.served.model.async_trim(use_error());
+  EXPECT_TRUE(late_trim.get() == errc::model_closed);
   EXPECT_NO_THROW(busy.served.model.async_unload(ShutdownMode::drain, asio::use_future).get());
 }
 
@@ -91,11 +91,11 @@ TEST(Shutdown, DrainBlocksUntilAllIsDone) {
   EXPECT_EQ(busy.served.model.memory().total(), 0u);
   EXPECT_EQ(busy.active.get().tokens.size(), 25u);
   EXPECT_EQ(busy.queued.get().tokens.size(), 7u);
-  auto late = busy.served.model.async_generate(request(2), asio::use_future);
+  auto late = busy.served.model.async_generate(request(2), use_outcome());
   const error_code error = error_of(late);
   EXPECT_TRUE(error == errc::shutdown);
   EXPECT_EQ(error.message(), "shutting down: the engine has been shut down");
-  auto load = busy.served.engine.async_load(small_model().path(), {}, asio::use_future);
+  auto load = busy.served.engine.async_load(small_model().path(), {}, use_outcome());
   EXPECT_TRUE(error_of(load) == errc::shutdown);
   EXPECT_THROW(busy.served.engine.load(small_model().path()), boost::system::system_error);
   busy.served.engine.shutdown(ShutdownMode::cancel);  // again: nothing left to do
@@ -140,7 +140,7 @@ TEST(EngineEnd, ModelsAndStreamsMayOutliveIt) {
   EXPECT_GE(chunk.tokens.size(), 2u);
   ASSERT_TRUE(chunk.summary);
   EXPECT_EQ(chunk.summary->finish_reason, FinishReason::cancelled);
-  auto late = model.async_generate(request(1), asio::use_future);
+  auto late = model.async_generate(request(1), use_outcome());
   EXPECT_TRUE(error_of(late) == errc::shutdown);
   // Without an executor of its own the handler still has one.
   std::promise<error_code> promise;
@@ -192,14 +192,14 @@ TEST(EngineEnd, MoveAssignmentEndsTheOldOne) {
   Engine engine(quiet());
   Model model = engine.load(small_model().path(), small_options());
   engine = Engine(quiet());
-  auto late = model.async_generate(request(1), asio::use_future);
+  auto late = model.async_generate(request(1), use_outcome());
   EXPECT_TRUE(error_of(late) == errc::shutdown);
   EXPECT_TRUE(engine.load(small_model().path(), small_options()));
 }
 
 TEST(Load, ErrorsNameTheCause) {
   Engine engine(quiet());
-  auto missing = engine.async_load("/nonexistent/model.gguf", small_options(), asio::use_future);
+  auto missing = engine.async_load("/nonexistent/model.gguf", small_options(), use_outcome());
   const error_code error = error_of(missing);
   EXPECT_TRUE(error == errc::io_error);
   EXPECT_NE(error.message().find("/nonexistent/model.gguf"), std::string::npos) << error.message();
@@ -229,14 +229,13 @@ TEST(Load, ACancelledLoadGivesEverythingBack) {
   std::promise<void> go;
   auto ready = go.get_future().share();
   EngineOptions options = quiet();
-  std::atomic<int> threads{0};
-  options.on_thread_start = [&] {
-    if (++threads == 2) ready.wait();
+  options.on_thread_start = [ready] {
+    if (thread_name() == "tinyloop-r0") ready.wait();
   };
   Engine engine(options);
   asio::cancellation_signal signal;
   auto future = engine.async_load(small_model().path(), small_options(),
-                                  asio::bind_cancellation_slot(signal.slot(), asio::use_future));
+                                  asio::bind_cancellation_slot(signal.slot(), use_outcome()));
   signal.emit(asio::cancellation_type::terminal);
   go.set_value();
   EXPECT_EQ(error_of(future), asio::error::operation_aborted);
@@ -246,12 +245,11 @@ TEST(Load, AShutdownDuringALoadRefusesTheModel) {
   std::promise<void> go;
   auto ready = go.get_future().share();
   EngineOptions options = quiet();
-  std::atomic<int> threads{0};
-  options.on_thread_start = [&] {
-    if (++threads == 2) ready.wait();
+  options.on_thread_start = [ready] {
+    if (thread_name() == "tinyloop-r0") ready.wait();
   };
   Engine engine(options);
-  auto future = engine.async_load(small_model().path(), small_options(), asio::use_future);
+  auto future = engine.async_load(small_model().path(), small_options(), use_outcome());
   auto closed = engine.async_shutdown(ShutdownMode::drain, asio::use_future);
   go.set_value();
   EXPECT_TRUE(error_of(future) == errc::shutdown);
@@ -261,14 +259,14 @@ TEST(Load, AShutdownDuringALoadRefusesTheModel) {
 TEST(EmptyModel, AnswersEverything) {
   const Model model;
   EXPECT_FALSE(model);
-  auto generate = model.async_generate(request(1), asio::use_future);
+  auto generate = model.async_generate(request(1), use_outcome());
   EXPECT_TRUE(error_of(generate) == errc::model_closed);
-  auto score = model.async_score({}, asio::use_future);
+  auto score = model.async_score({}, use_outcome());
   EXPECT_TRUE(error_of(score) == errc::model_closed);
-  auto trim = model.async_trim(asio::use_future);
-  EXPECT_TRUE(error_of(trim) == errc::model_closed);
-  auto unload = model.async_unload(ShutdownMode::drain, asio::use_future);
-  EXPECT_TRUE(error_of(unload) == errc::model_closed);
+  auto trim = model.async_trim(use_error());
+  EXPECT_TRUE(trim.get() == errc::model_closed);
+  auto unload = model.async_unload(ShutdownMode::drain, use_error());
+  EXPECT_TRUE(unload.get() == errc::model_closed);
   EXPECT_EQ(model.memory().total(), 0u);
   EXPECT_TRUE(model.health().replicas.empty());
   EXPECT_EQ(model.statistics().accepted, 0u);

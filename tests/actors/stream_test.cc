@@ -14,8 +14,7 @@ StreamChunk next(TokenStream& stream) {
 }
 
 error_code next_error(TokenStream& stream) {
-  auto future = stream.async_next(asio::use_future);
-  return error_of(future);
+  return stream.async_next(use_error()).get();
 }
 
 // Everything up to the end of the stream.
@@ -98,7 +97,7 @@ TEST(Stream, ACancelledNextLosesNoToken) {
   StepGate gate(served.model);
   TokenStream stream = served.model.stream(request(6));
   asio::cancellation_signal signal;
-  auto first = stream.async_next(asio::bind_cancellation_slot(signal.slot(), asio::use_future));
+  auto first = stream.async_next(asio::bind_cancellation_slot(signal.slot(), use_outcome()));
   signal.emit(asio::cancellation_type::total);
   EXPECT_EQ(error_of(first), asio::error::operation_aborted);
   auto second = stream.async_next(asio::use_future);
@@ -126,10 +125,10 @@ TEST(Stream, CancelLeavesTheTokensAndASummary) {
 TEST(Stream, DroppingItCancelsTheRequestAndEndsTheReader) {
   ServedModel served;
   StepGate gate(served.model);
-  std::future<StreamChunk> outstanding;
+  std::future<Outcome<StreamChunk>> outstanding;
   {
     TokenStream stream = served.model.stream(request(100));
-    outstanding = stream.async_next(asio::use_future);
+    outstanding = stream.async_next(use_outcome());
     gate.run(1);
   }
   EXPECT_EQ(error_of(outstanding), asio::error::operation_aborted);

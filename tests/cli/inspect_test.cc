@@ -32,8 +32,9 @@ TEST(Inspect, JsonOfTheDemoModel) {
 TEST(Inspect, TensorsOnRequest) {
   const Outcome outcome = run_cli({"inspect", demo_model_path(), "--json", "--tensors"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json model = json::parse(outcome.out);
   bool found = false;
-  for (const json& tensor : json::parse(outcome.out).at("tensors")) {
+  for (const json& tensor : model.at("tensors")) {
     if (tensor.at("name") != "token_embd.weight") continue;
     found = true;
     EXPECT_EQ(tensor.at("shape"), json::parse("[512, 8192]"));

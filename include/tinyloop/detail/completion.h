@@ -25,6 +25,15 @@ template <class... Results>
 class Completion {
  public:
   Completion() = default;
+  Completion(Completion&&) noexcept = default;
+  // By swaps: the move assignment of any_completion_handler in Boost 1.81 calls itself for ever.
+  Completion& operator=(Completion&& other) noexcept {
+    std::swap(executor_, other.executor_);
+    std::swap(slot_, other.slot_);
+    kept_.swap(other.kept_);
+    handler_.swap(other.handler_);
+    return *this;
+  }
 
   template <class Handler>
   Completion(Handler handler, const boost::asio::any_io_executor& fallback)

@@ -1,0 +1,42 @@
+// What the requests of a run came to, checked against what each may come to.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "stress/workload.h"
+
+namespace tinyloop::stress {
+
+// Any thread.
+class Tally {
+ public:
+  explicit Tally(const Workload& workload) : workload_(workload) {}
+
+  // One completed request each. Results of requests that ran to their end must be equal to the
+  // reference to the bit, of those cut short a beginning of it.
+  void generated(const Job& job, const error_code& error, const GenerateResult& result);
+  void scored(const Job& job, const error_code& error, const ScoreResult& result);
+  // A stream that was dropped: how it ended is not known.
+  void dropped() { ++dropped_; }
+
+  void problem(const Job& job, const std::string& what);
+
+  // Compares with the model's own counters; `total`: requests sent.
+  void check_totals(const Statistics& before, const Statistics& after, uint64_t total);
+
+  // Prints the counts and the problems; true if there are none.
+  bool report() const;
+
+ private:
+  void ended(const Job& job, const error_code& error, FinishReason reason);
+
+  const Workload& workload_;
+  std::atomic<uint64_t> ok_{0}, cancelled_{0}, deadline_{0}, rejected_{0}, dropped_{0};
+  mutable std::mutex mutex_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace tinyloop::stress
