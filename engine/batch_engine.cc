@@ -1,6 +1,8 @@
 #include "engine/batch_engine.h"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -152,8 +154,19 @@ void BatchEngine::Impl::finish(SequenceId id, FinishReason reason) {
   }
 }
 
+// Also called when the counts may be broken: everyone is told, whatever else goes wrong.
 void BatchEngine::Impl::fail_all(const base::Error& error) noexcept {
-  while (!sequences_.empty()) fail(sequences_.size() - 1, error);
+  while (!sequences_.empty()) {
+    const std::unique_ptr<Sequence> sequence = std::move(sequences_.back());
+    sequences_.pop_back();
+    slots_.give_back(sequence->slots());
+    try {
+      sequence->release_memory();
+    } catch (const base::Failure&) {
+    }
+    sequence->client().on_failed(error);
+  }
+  cache_.publish();
 }
 
 // ---- One pass ----------------------------------------------------------------------------------

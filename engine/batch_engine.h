@@ -22,8 +22,6 @@ class Tokenizer;
 struct ModelSpec;
 struct StepPlan;
 
-using SequenceId = uint64_t;
-
 // What one pass did.
 struct StepOutcome {
   int32_t block_rows = 0;   // rows that went through the shared block
@@ -46,7 +44,7 @@ class BatchEngine {
 
   // Any thread; constant after the load.
   const RequestLimits& limits() const;
-  const ModelSpec& spec() const;
+  const ModelSpec& spec() const;  // its `tensors` are empty: they end with the file
   std::shared_ptr<const Tokenizer> tokenizer() const;  // null: the file has none
   // The worst-case K/V bytes of a request, in whole pages.
   size_t cache_bytes(const SequenceRequest& request) const;

@@ -1,19 +1,19 @@
 #include "engine/generation.h"
 
+#include <utility>
+
 #include "engine/logprobs.h"
 
 namespace tinyloop::engine {
 
-Generation::Generation(const SequenceRequest& request, int32_t vocab, const Tokenizer* tokenizer,
+Generation::Generation(SequenceRequest& request, int32_t vocab, const Tokenizer* tokenizer,
                        SequenceClient& client)
     : request_(request),
       tokenizer_(tokenizer),
       client_(client),
-      stops_(request.config.stop_sequences),
+      stops_(std::move(request.stops)),
       history_(size_t(vocab)) {
-  const size_t token_text = tokenizer ? TextDecoder::max_output(tokenizer->max_token_bytes()) : 0;
-  text_.reserve(token_text);
-  stops_.reserve(size_t(request.config.max_tokens), token_text);
+  if (tokenizer) text_.reserve(TextDecoder::max_output(tokenizer->max_token_bytes()));
   history_.add(request.tokens);
   if (request.config.logprobs) logprobs_.top.reserve(size_t(*request.config.logprobs));
 }

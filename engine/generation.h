@@ -18,9 +18,9 @@ namespace tinyloop::engine {
 
 class Generation {
  public:
-  // `request` must outlive this. `tokenizer` may be null: no text, no eos. All memory that the
-  // tokens to come will need is reserved here.
-  Generation(const SequenceRequest& request, int32_t vocab, const Tokenizer* tokenizer,
+  // `request` must outlive this; its stop matcher is taken over. `tokenizer` may be null: no text,
+  // no eos. All memory that the tokens to come will need is reserved by then.
+  Generation(SequenceRequest& request, int32_t vocab, const Tokenizer* tokenizer,
              SequenceClient& client);
 
   struct Choice {

@@ -6,7 +6,8 @@ namespace tinyloop::engine {
 
 KvCache::KvCache(kernels::DeviceMemory& memory, MemoryLedger& ledger, const LoopSchedule& schedule,
                  const kernels::KvLayout& layout, size_t budget_bytes)
-    : ledger_(ledger),
+    : memory_(memory),
+      ledger_(ledger),
       layout_(layout),
       outer_(memory, size_t(schedule.outer_layers()) * layout.layer_bytes()),
       loop_(memory, size_t(schedule.shared) * layout.layer_bytes()),
@@ -31,8 +32,16 @@ void KvCache::cancel_reservation(size_t bytes) {
   ledger_.set_reserved(reserved_);
 }
 
+int32_t KvCache::acquire(int32_t group) {
+  PagePool& pool = pool_of(group);
+  if (pool.free() == 0 && memory_.used(kernels::MemoryUse::arena) >= budget_) trim_slabs();
+  const int32_t page = pool.acquire();
+  if (page != PagePool::kNoPage || trim_slabs() == 0) return page;
+  return pool.acquire();
+}
+
 size_t KvCache::trim() {
-  const size_t bytes = outer_.trim() + loop_.trim();
+  const size_t bytes = trim_slabs();
   publish();
   return bytes;
 }

@@ -24,7 +24,7 @@ class KvCache {
   KvCache(kernels::DeviceMemory& memory, MemoryLedger& ledger, const LoopSchedule& schedule,
           const kernels::KvLayout& layout, size_t budget_bytes);
 
-  PagePool& pool(int32_t group) { return group == kOuterGroup ? outer_ : loop_; }
+  void release(int32_t group, int32_t page) { pool_of(group).release(page); }
   const PagePool& pool(int32_t group) const { return group == kOuterGroup ? outer_ : loop_; }
   const kernels::KvLayout& layout() const { return layout_; }
   // Does group 0 have layers at all? A plain `llama` file has none.
@@ -38,11 +38,18 @@ class KvCache {
   bool try_reserve(size_t bytes);
   void cancel_reservation(size_t bytes);
 
+  // A page of the group's pool. Slabs without a page in use go back to the device before the arena
+  // grows past the budget, and when the device has no more memory. kNoPage: it has none even then.
+  int32_t acquire(int32_t group);
   size_t trim();
   // Brings the ledger up to date; called once after each change of pages.
   void publish();
 
  private:
+  PagePool& pool_of(int32_t group) { return group == kOuterGroup ? outer_ : loop_; }
+  size_t trim_slabs() { return outer_.trim() + loop_.trim(); }
+
+  kernels::DeviceMemory& memory_;
   MemoryLedger& ledger_;
   kernels::KvLayout layout_;
   PagePool outer_;

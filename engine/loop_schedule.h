@@ -21,11 +21,10 @@ struct LoopSchedule {
   int32_t outer_layers() const { return prelude + coda; }
   int32_t slots(int32_t loops) const { return outer_layers() + loops * shared; }
 
-  int32_t prelude_slot(int32_t layer) const { return layer; }
-  int32_t coda_slot(int32_t layer) const { return prelude + layer; }
-  int32_t shared_slot(int32_t layer, int32_t iteration) const {
-    return outer_layers() + iteration * shared + layer;
-  }
+  // Places of the layers within a page of their group; those of group 0 are the slots themselves.
+  int32_t prelude_place(int32_t layer) const { return layer; }
+  int32_t coda_place(int32_t layer) const { return prelude + layer; }
+  int32_t shared_place(int32_t layer) const { return layer; }
 };
 
 }  // namespace tinyloop::engine

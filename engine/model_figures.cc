@@ -79,7 +79,7 @@ std::vector<std::string> option_list(const ModelSpec& spec) {
   const auto add = [&](bool present, std::string text) {
     if (present) options.push_back(std::move(text));
   };
-  add(spec.tied(), "tied output");
+  add(spec.tied, "tied output");
   add(!tensors.output_norm, "no output norm");
   add(bool(tensors.loop_norm), "loop norm");
   add(bool(layer.attn_post_norm), "attention post norm");

@@ -64,6 +64,7 @@ base::Result<ModelSpec> read_model_spec(const GgufFile& file) {
     refuse_unsupported_keys(keys);
     ModelSpec spec = read_metadata(keys);
     spec.tensors = resolve_tensors(file, spec);
+    spec.tied = !spec.tensors.output;
     return spec;
   } catch (const base::Failure& failure) {
     return failure.error();

@@ -110,10 +110,10 @@ struct ModelSpec {
   kernels::FfnType ffn_type = kernels::FfnType::swiglu;
   ExitRule exit = ExitRule::none;
 
+  bool tied = true;  // the output head is token_embd
+
   ModelTensors tensors;
 
-  bool tied() const { return !tensors.output; }
-  const TensorRef& head() const { return tied() ? tensors.token_embd : tensors.output; }
   int32_t block_count() const { return prelude + shared + coda; }
   LoopSchedule schedule() const { return {prelude, shared, coda}; }
 };

@@ -9,7 +9,7 @@ base::Result<ModelWeights> ModelWeights::upload(const ModelSpec& spec, kernels::
   ModelWeights weights;
   try {
     weights.embedding = weights.matrix(tensors.token_embd, backend);
-    weights.head = spec.tied() ? weights.embedding : weights.matrix(tensors.output, backend);
+    weights.head = spec.tied ? weights.embedding : weights.matrix(tensors.output, backend);
     weights.output_norm = weights.vector(tensors.output_norm, backend);
     weights.loop_norm = weights.vector(tensors.loop_norm, backend);
     weights.inject = weights.matrix(tensors.inject, backend);

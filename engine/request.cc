@@ -4,15 +4,13 @@
 #include <cstdio>
 #include <string>
 
+#include "base/limits.h"
+#include "engine/text_decoder.h"
 #include "engine/tokenizer.h"
 
 namespace tinyloop::engine {
 
 namespace {
-
-constexpr int32_t kMaxStopSequences = 64;
-constexpr size_t kMaxStopLength = 1024;
-constexpr int32_t kMaxLogprobs = 64;
 
 [[noreturn]] void refuse(const std::string& field, const std::string& value,
                          const std::string& bound) {
@@ -73,12 +71,13 @@ void check_sampling(const GenerateConfig& c) {
   check_real("min_p", c.min_p, c.min_p >= 0 && c.min_p < 1, "0 to below 1");
   check_real("repetition_penalty", c.repetition_penalty, c.repetition_penalty > 0,
              "finite, above 0");
-  if (c.logprobs) check_range("logprobs", *c.logprobs, 0, kMaxLogprobs);
+  if (c.logprobs) check_range("logprobs", *c.logprobs, 0, base::kMaxLogprobs);
 }
 
 void check_stops(const GenerateConfig& config, const RequestLimits& limits,
                  const Tokenizer* tokenizer) {
-  check_range("stop_sequences.size", int64_t(config.stop_sequences.size()), 0, kMaxStopSequences);
+  check_range("stop_sequences.size", int64_t(config.stop_sequences.size()), 0,
+              base::kMaxStopSequences);
   for (size_t i = 0; i < config.stop_sequences.size(); ++i) {
     const StopSequence& stop = config.stop_sequences[i];
     const std::string field = "stop_sequences[" + std::to_string(i) + "]";
@@ -86,7 +85,8 @@ void check_stops(const GenerateConfig& config, const RequestLimits& limits,
       refuse(field, stop.text.empty() ? "neither text nor tokens" : "both text and tokens",
              "exactly one of text and tokens");
     }
-    check_range(field + ".size", int64_t(stop.text.size() + stop.tokens.size()), 1, kMaxStopLength);
+    check_range(field + ".size", int64_t(stop.text.size() + stop.tokens.size()), 1,
+                int64_t(base::kMaxStopLength));
     if (!stop.text.empty() && !tokenizer) {
       refuse(field, "a text", "tokens alone: the model file has no tokenizer");
     }
@@ -136,6 +136,10 @@ base::Result<SequenceRequest> check_request(const GenerateRequest& request,
                                     .window = check_window(config.cache_window),
                                     .config = config};
     checked_request.tokens = prompt_tokens(request, limits, tokenizer);
+    checked_request.stops = StopMatcher(config.stop_sequences);
+    checked_request.stops.reserve(
+        size_t(config.max_tokens),
+        tokenizer ? TextDecoder::max_output(tokenizer->max_token_bytes()) : 0);
     check_length(checked_request.tokens, config.max_tokens, limits);
     return checked_request;
   });
@@ -159,13 +163,13 @@ base::Result<SequenceRequest> check_request(const ScoreRequest& request,
 
 base::Result<void> check_options(const ModelOptions& options) {
   try {
-    check_range("max_seq_len", options.max_seq_len, 1, 1 << 20);
+    check_range("max_seq_len", options.max_seq_len, 1, base::kMaxSeqLen);
     check_range("prefill_chunk", options.prefill_chunk, 0, options.max_seq_len);
     check_range("prefill_budget", options.prefill_budget, 1, INT32_MAX);
-    check_range("max_sequences", options.max_sequences, 1, 1024);
-    check_range("max_queued", options.max_queued, 1, 32768);
-    check_range("hold_passes", options.hold_passes, 0, 63);
-    check_range("cpu_threads", options.cpu_threads, 0, 256);
+    check_range("max_sequences", options.max_sequences, 1, base::kMaxSequences);
+    check_range("max_queued", options.max_queued, 1, base::kMaxQueued);
+    check_range("hold_passes", options.hold_passes, 0, base::kMaxHoldPasses);
+    check_range("cpu_threads", options.cpu_threads, 0, base::kMaxCpuThreads);
     return {};
   } catch (const base::Failure& failure) {
     return failure.error();

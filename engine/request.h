@@ -7,12 +7,16 @@
 #include <vector>
 
 #include "base/error.h"
+#include "engine/stop_matcher.h"
 #include "tinyloop/generate.h"
 #include "tinyloop/options.h"
 
 namespace tinyloop::engine {
 
 class Tokenizer;
+
+// Names a sequence within its engine; never used twice.
+using SequenceId = uint64_t;
 
 // The bounds a request is checked against. Immutable after the load; shared by all threads.
 struct RequestLimits {
@@ -31,7 +35,8 @@ struct SequenceRequest {
   std::vector<int32_t> tokens;  // the prompt, or the text to score
   int32_t loops = 1;
   int32_t window = 0;
-  GenerateConfig config;  // sampling, stops, logprobs, max_tokens (score: defaults)
+  GenerateConfig config;  // sampling, logprobs, max_tokens (score: defaults)
+  StopMatcher stops{{}};  // of config.stop_sequences, with its memory: built on the caller's thread
 
   // Positions whose K/V will be computed at most: the last token is never fed back.
   int32_t max_positions() const {

@@ -30,6 +30,13 @@ Sequence::Sequence(SequenceId id, SequenceRequest request, size_t reserved, KvCa
   reserved_ = reserved;  // last: a constructor that throws has taken nothing over
 }
 
+Sequence::~Sequence() {
+  try {
+    release_memory();
+  } catch (const base::Failure&) {  // the process must not end for it
+  }
+}
+
 int32_t Sequence::logit_rows(int32_t rows, int32_t end) const {
   if (!generation_) return rows;
   return end == progress_.ready ? 1 : 0;

@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "engine/batch_engine.h"
 #include "engine/generation.h"
 #include "engine/planner.h"
 #include "engine/request.h"
@@ -23,7 +22,7 @@ class Sequence {
   // pages. `ready_since` is its place at the planner's entrance.
   Sequence(SequenceId id, SequenceRequest request, size_t reserved, KvCache& cache, int32_t vocab,
            const Tokenizer* tokenizer, SequenceClient& client, uint64_t ready_since);
-  ~Sequence() { release_memory(); }
+  ~Sequence();
   Sequence(const Sequence&) = delete;
   Sequence& operator=(const Sequence&) = delete;
 
@@ -47,7 +46,8 @@ class Sequence {
   };
   std::optional<Accepted> accept(int32_t position, std::span<const float> logits, Sampler& sampler);
 
-  // Gives back pages and reservation; the sequence computes nothing more.
+  // Gives back pages and reservation; the sequence computes nothing more. Throws where the counts
+  // are broken, which is a bug of ours.
   void release_memory();
   // Tells the client the end; the sequence is then to be destroyed.
   void finish(FinishReason reason);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace tinyloop::engine {
 
 using kernels::kPagePositions;
@@ -9,6 +11,15 @@ using kernels::kPagePositions;
 SequenceCache::SequenceCache(KvCache& cache, int32_t loops, int32_t window, int32_t max_positions)
     : cache_(cache), window_(window), tables_(size_t(loops) + 1) {
   for (auto& table : tables_) table.reserve(size_t(pages_for(max_positions)));
+}
+
+// A broken count of references is a bug that fails the replica elsewhere; here it must not end the
+// process.
+SequenceCache::~SequenceCache() {
+  try {
+    clear();
+  } catch (const base::Failure&) {
+  }
 }
 
 int32_t SequenceCache::max_pages(int32_t positions, int32_t window, int32_t chunk_rows) {
@@ -22,7 +33,7 @@ bool SequenceCache::extend(int32_t positions) {
   const int32_t before = pages_;
   while (pages_ < pages_for(positions)) {
     for (int32_t group = first_group(); group < int32_t(tables_.size()); ++group) {
-      const int32_t page = cache_.pool(group).acquire();
+      const int32_t page = cache_.acquire(group);
       if (page == PagePool::kNoPage) {
         shrink(before);
         return false;
@@ -40,7 +51,7 @@ void SequenceCache::slide(int32_t next) {
   for (; released_ < std::min(keep_from, pages_); ++released_) {
     for (int32_t group = first_group(); group < int32_t(tables_.size()); ++group) {
       int32_t& entry = tables_[size_t(group)][size_t(released_)];
-      cache_.pool(group).release(entry);
+      cache_.release(group, entry);
       entry = PagePool::kNoPage;
     }
   }
@@ -52,7 +63,7 @@ void SequenceCache::shrink(int32_t pages) {
   for (int32_t group = first_group(); group < int32_t(tables_.size()); ++group) {
     auto& table = tables_[size_t(group)];
     while (int32_t(table.size()) > pages) {
-      cache_.pool(group).release(table.back());
+      cache_.release(group, table.back());
       table.pop_back();
     }
   }

@@ -15,7 +15,7 @@ class SequenceCache {
   // `max_positions`: the most that extend() will be asked for; the tables are reserved for it, so
   // that nothing is allocated on the host later. window: 0 = unbounded.
   SequenceCache(KvCache& cache, int32_t loops, int32_t window, int32_t max_positions);
-  ~SequenceCache() { clear(); }
+  ~SequenceCache();
   SequenceCache(const SequenceCache&) = delete;
   SequenceCache& operator=(const SequenceCache&) = delete;
 

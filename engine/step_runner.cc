@@ -10,7 +10,12 @@ using kernels::RowView;
 
 StepRunner::StepRunner(const ModelSpec& spec, const ModelWeights& weights, BufferPool& buffers,
                        KvCache& cache, kernels::Backend& backend)
-    : spec_(spec), weights_(weights), buffers_(buffers), cache_(cache), backend_(backend) {}
+    : spec_(spec),
+      schedule_(spec.schedule()),
+      weights_(weights),
+      buffers_(buffers),
+      cache_(cache),
+      backend_(backend) {}
 
 void StepRunner::run(const StepPlan& plan, LogitsSink& sink) {
   kernels::DeviceMemory& memory = backend_.memory();
@@ -23,7 +28,7 @@ void StepRunner::run(const StepPlan& plan, LogitsSink& sink) {
   if (iterating_.rows() > 0) iterate(iterating_);
   if (leaving_.rows() > 0) {
     for (int32_t c = 0; c < spec_.coda; ++c) {
-      layer(weights_.coda[size_t(c)], leaving_, spec_.prelude + c);
+      layer(weights_.coda[size_t(c)], leaving_, schedule_.coda_place(c));
     }
   }
   head(plan, sink);
@@ -38,7 +43,9 @@ void StepRunner::enter(const RowBatch& batch) {
                   .rows = batch.rows(),
                   .scale = spec_.embedding_scale,
                   .y = main});
-  for (int32_t p = 0; p < spec_.prelude; ++p) layer(weights_.prelude[size_t(p)], batch, p);
+  for (int32_t p = 0; p < spec_.prelude; ++p) {
+    layer(weights_.prelude[size_t(p)], batch, schedule_.prelude_place(p));
+  }
   if (spec_.injection != Injection::none) {
     backend_.copy_rows({main, buffers_.injected(batch.slots()), batch.rows(), spec_.d_model});
   }
@@ -55,7 +62,9 @@ void StepRunner::enter(const RowBatch& batch) {
 // iterations run together: only their page tables differ.
 void StepRunner::iterate(const RowBatch& batch) {
   inject(batch);
-  for (int32_t l = 0; l < spec_.shared; ++l) layer(weights_.shared[size_t(l)], batch, l);
+  for (int32_t l = 0; l < spec_.shared; ++l) {
+    layer(weights_.shared[size_t(l)], batch, schedule_.shared_place(l));
+  }
   if (weights_.loop_norm) {
     const RowView main = buffers_.main(batch.slots());
     norm(main, weights_.loop_norm, main, batch.rows());

@@ -55,6 +55,7 @@ class StepRunner {
   };
 
   const ModelSpec& spec_;
+  const LoopSchedule schedule_;
   const ModelWeights& weights_;
   BufferPool& buffers_;
   KvCache& cache_;

@@ -2,6 +2,7 @@
 #include <new>
 #include <thread>
 
+#include "base/limits.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/cpu_backend.h"
 #ifdef TINYLOOP_WITH_CUDA
@@ -12,19 +13,13 @@ namespace tinyloop::kernels {
 
 namespace {
 
-constexpr int32_t kMaxThreads = 256;
-
 base::Error invalid(std::string detail) {
   return {errc::invalid_argument, std::move(detail)};
 }
 
 base::Result<std::unique_ptr<Backend>> make_cpu_backend(const ModelOptions& options) {
-  if (options.cpu_threads < 0 || options.cpu_threads > kMaxThreads) {
-    return invalid("cpu_threads = " + std::to_string(options.cpu_threads) + ": must be 0 .. " +
-                   std::to_string(kMaxThreads));
-  }
   const auto cores =
-      int32_t(std::clamp(std::thread::hardware_concurrency(), 1u, unsigned{kMaxThreads}));
+      int32_t(std::clamp(std::thread::hardware_concurrency(), 1u, unsigned{base::kMaxCpuThreads}));
   const int32_t threads = options.cpu_threads == 0 ? cores : options.cpu_threads;
   try {
     return std::make_unique<CpuBackend>(threads, options.memory_budget_bytes);

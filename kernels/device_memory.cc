@@ -16,7 +16,7 @@ bool take_failure(std::atomic<uint64_t>& fail_in) noexcept {
 
 void* DeviceMemory::allocate(size_t bytes, MemoryUse use) noexcept {
   allocations_.fetch_add(1, std::memory_order_relaxed);
-  if (take_failure(fail_in_)) return nullptr;
+  if (take_failure(fail_in_) || full_.load(std::memory_order_relaxed)) return nullptr;
   const size_t used = used_total();
   if (budget_ != 0 && (used > budget_ || bytes > budget_ - used)) return nullptr;
   void* block = do_allocate(bytes);

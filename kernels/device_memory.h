@@ -31,13 +31,19 @@ class DeviceMemory {
   // `bytes` and `use` as given to allocate.
   void release(void* block, size_t bytes, MemoryUse use) noexcept;
 
-  size_t used(MemoryUse use) const noexcept { return used_[size_t(use)].load(std::memory_order_relaxed); }
+  size_t used(MemoryUse use) const noexcept {
+    return used_[size_t(use)].load(std::memory_order_relaxed);
+  }
   size_t used_total() const noexcept;
-  size_t budget() const noexcept { return budget_; }     // 0: none
-  uint64_t allocation_count() const noexcept { return allocations_.load(std::memory_order_relaxed); }
+  size_t budget() const noexcept { return budget_; }  // 0: none
+  uint64_t allocation_count() const noexcept {
+    return allocations_.load(std::memory_order_relaxed);
+  }
 
-  // Fault injection: the n-th allocation from now fails (1 = the next). 0 switches it off.
+  // Fault injection. The n-th allocation from now fails, once (1 = the next); 0 switches it off.
   void fail_allocation(uint64_t nth) noexcept { fail_in_.store(nth, std::memory_order_relaxed); }
+  // Every allocation fails while this is on: the device is full.
+  void fail_all_allocations(bool on) noexcept { full_.store(on, std::memory_order_relaxed); }
 
   // Host copies. The source or destination on the host may be any memory.
   virtual void copy_in(void* device, const void* host, size_t bytes) = 0;
@@ -57,6 +63,7 @@ class DeviceMemory {
   std::array<std::atomic<size_t>, kMemoryUses> used_{};
   std::atomic<uint64_t> allocations_{0};
   std::atomic<uint64_t> fail_in_{0};
+  std::atomic<bool> full_{false};
 };
 
 // An owned block of device memory. Movable; empty after a move or when allocation failed.
@@ -64,7 +71,10 @@ class DeviceBuffer {
  public:
   DeviceBuffer() = default;
   DeviceBuffer(DeviceMemory& memory, size_t bytes, MemoryUse use) noexcept
-      : memory_(&memory), data_(memory.allocate(bytes, use)), bytes_(data_ ? bytes : 0), use_(use) {}
+      : memory_(&memory),
+        data_(memory.allocate(bytes, use)),
+        bytes_(data_ ? bytes : 0),
+        use_(use) {}
   DeviceBuffer(DeviceBuffer&& other) noexcept { swap(other); }
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
     DeviceBuffer(std::move(other)).swap(*this);

@@ -157,6 +157,7 @@ TEST_F(BatchEngineTest, MemoryReportAddsUpAndReturns) {
     while (engine->active() > 0) engine->step();
     const MemoryReport report = ledger.report(backend->memory());
     EXPECT_EQ(report.total(), backend->memory().used_total());
+    EXPECT_EQ(report.model_bytes(), report.total() - report.arena);
     size_t buffers = 0;
     for (const auto& buffer : report.buffer_list) buffers += buffer.bytes;
     EXPECT_EQ(buffers, report.buffers);
@@ -168,7 +169,7 @@ TEST_F(BatchEngineTest, MemoryReportAddsUpAndReturns) {
   EXPECT_TRUE(ledger.report(backend->memory()).buffer_list.empty());
 }
 
-// Row L4: scratch is proportional to the chunk's rows; main is always max_seq_len rows.
+// Scratch is proportional to the chunk's rows; main is always max_seq_len rows.
 TEST_F(BatchEngineTest, PrefillChunkSizesTheScratchBuffers) {
   const auto sizes = [&](int32_t chunk) {
     ModelOptions o = options_;
@@ -188,7 +189,7 @@ TEST_F(BatchEngineTest, PrefillChunkSizesTheScratchBuffers) {
   EXPECT_FALSE(full.contains("logits"));  // on first use
 }
 
-// Row L1: whichever allocation fails, the load fails and nothing stays allocated.
+// Whichever allocation fails, the load fails and nothing stays allocated.
 TEST_F(BatchEngineTest, LoadFailsCleanlyAtEveryAllocation) {
   const base::LogSink log;
   for (uint64_t nth = 1;; ++nth) {
@@ -219,33 +220,73 @@ TEST_F(BatchEngineTest, MemoryBudgetBoundsTheLoad) {
   EXPECT_EQ(result.error().code, errc::out_of_memory);
 }
 
-// Row L9: a request that meets the end of device memory fails alone.
+// A request that meets the end of device memory fails alone.
 TEST_F(BatchEngineTest, OutOfPagesFailsOneSequenceAlone) {
+  options_.max_seq_len = 1024;
   EngineDriver driver(model_.path(), options_);
   const auto expected = generate(driver, request(20));
-  driver.engine().trim();
+  GenerateRequest large = request(4);
+  large.config.loops = 16;
+  for (int i = 0; i < 600; ++i) large.tokens.push_back(i % 300);  // more pages than a slab has
   RecordingClient lucky, unlucky, later;
   driver.admit(driver.check(request(20)), lucky);
-  driver.engine().step();
-  GenerateRequest large = request(4);
-  for (int i = 0; i < 100; ++i) large.tokens.push_back(i);
   driver.admit(driver.check(large), unlucky);
   driver.admit(driver.check(request(20)), later);
-  // The pages that are free in the slabs at hand run out while the large prompt enters.
-  while (!unlucky.error && driver.engine().active() > 0) {
-    driver.backend().memory().fail_allocation(1);
-    driver.engine().step();
-  }
-  driver.backend().memory().fail_allocation(0);
+  driver.backend().memory().fail_all_allocations(true);
   driver.run();
+  driver.backend().memory().fail_all_allocations(false);
+  ASSERT_TRUE(unlucky.error.has_value());
+  EXPECT_EQ(unlucky.error->code, errc::out_of_memory);
+  EXPECT_EQ(unlucky.ends, 1);
   EXPECT_EQ(lucky.tokens, expected);
   EXPECT_EQ(later.tokens, expected);
-  if (unlucky.error) {
-    EXPECT_EQ(unlucky.error->code, errc::out_of_memory);
-    EXPECT_EQ(unlucky.ends, 1);
-  }
   EXPECT_EQ(driver.memory().pages_used, 0u);
   EXPECT_EQ(driver.memory().cache_reserved, 0u);
+}
+
+// Slabs of one kind of page serve the other kind once nobody uses them: the device's memory is
+// never full of free pages.
+TEST_F(BatchEngineTest, FreeSlabsOfOneKindMakeRoomForTheOther) {
+  options_.max_seq_len = 1024;
+  EngineDriver driver(model_.path(), options_);
+  GenerateRequest deep = request(4);
+  deep.config.loops = 16;
+  for (int i = 0; i < 600; ++i) deep.tokens.push_back(i % 300);
+  generate(driver, deep);
+  const size_t loop_slabs = driver.memory().arena;
+  driver.engine().trim();
+  // As much memory as the deep request took, and not a byte more.
+  ModelOptions tight = options_;
+  tight.memory_budget_bytes = driver.memory().total() + loop_slabs;
+  EngineDriver small(model_.path(), tight);
+  generate(small, deep);
+  GenerateRequest shallow = request(4);
+  shallow.config.loops = 1;
+  for (int i = 0; i < 900; ++i) shallow.tokens.push_back(i % 300);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(generate(small, shallow).size(), 4u);
+  EXPECT_EQ(generate(small, deep).size(), 4u);
+}
+
+TEST_F(BatchEngineTest, GoingPastTheTrainedContextIsSaidOnce) {
+  options_.max_seq_len = 1024;
+  auto backend = kernels::make_backend(options_).value();
+  engine::MemoryLedger ledger;
+  int warnings = 0;
+  const base::LogSink log = [&](LogLevel level, std::string_view text) {
+    if (level == LogLevel::warning && text.find("trained context of 256") != text.npos) ++warnings;
+  };
+  auto engine = engine::BatchEngine::load(model_.path(), options_, *backend, ledger, log).value();
+  for (int i = 0; i < 3; ++i) {
+    GenerateRequest r = request(1);
+    r.tokens.assign(300, 7);
+    auto checked = engine::check_request(r, engine->limits(), nullptr).value();
+    RecordingClient client;
+    ASSERT_TRUE(engine->try_reserve(engine->cache_bytes(checked)));
+    engine->admit(checked, client);
+    while (engine->active() > 0) engine->step();
+    EXPECT_TRUE(client.finished.has_value());
+  }
+  EXPECT_EQ(warnings, 1);
 }
 
 TEST_F(BatchEngineTest, LogitsRowMissingFailsThoseInProgressAndHeals) {

@@ -130,9 +130,12 @@ TEST_F(Identity, AloneInBatchesSlicedAndOnAnyThreadCount) {
   }
 }
 
-// Scoring a text gives the logits that generating it had.
+// Scoring a text, several passes of a narrow chunk included, gives the logits that generating it
+// had.
 TEST_F(Identity, ScoreSeesTheLogitsOfGenerate) {
-  EngineDriver driver(path_, options(64, 2));
+  ModelOptions narrow = options(64, 2);
+  narrow.prefill_chunk = 9;
+  EngineDriver driver(path_, narrow);
   for (int i = 0; i < 20; ++i) {
     GenerateRequest request = work_.requests[size_t(i)];
     request.config.temperature = 0;

@@ -62,7 +62,7 @@ TEST(ModelSpec, ReadsTheDemoModel) {
   EXPECT_EQ(spec.exit, ExitRule::none);
   EXPECT_EQ(spec.embedding_scale, 1.0f);
   EXPECT_EQ(spec.logit_softcap, 0.0f);
-  EXPECT_TRUE(spec.tied());
+  EXPECT_TRUE(spec.tied);
   EXPECT_TRUE(spec.tensors.output_norm);
   EXPECT_FALSE(spec.tensors.loop_norm);
   EXPECT_EQ(spec.tensors.token_embd.type, kernels::WeightType::q8_0);
@@ -125,8 +125,7 @@ TEST(ModelSpec, ReadsEveryOption) {
   EXPECT_EQ(spec.exit, ExitRule::gate);
   EXPECT_EQ(spec.embedding_scale, 8.0f);
   EXPECT_EQ(spec.logit_softcap, 30.0f);
-  EXPECT_FALSE(spec.tied());
-  EXPECT_EQ(&spec.head(), &spec.tensors.output);
+  EXPECT_FALSE(spec.tied);
   EXPECT_TRUE(spec.tensors.loop_norm);
   EXPECT_FALSE(spec.tensors.output_norm);
   EXPECT_EQ(spec.tensors.inject.rows, 64);

@@ -56,7 +56,7 @@ Logits replay(const std::string& path, const ModelOptions& options,
   const auto bind = [&](int32_t group, const std::vector<int32_t>& pages, int32_t& bound) {
     for (const int32_t page : pages) {
       while (bound <= page) {
-        cache.pool(group).acquire();
+        cache.acquire(group);
         ++bound;
       }
     }
