@@ -9,18 +9,28 @@
 
 namespace tinyloop::actors {
 
-ChunkPump::ChunkPump(detail::OnChunk on_chunk, detail::Completion<GenerateResult> completion)
-    : on_chunk_(std::move(on_chunk)), completion_(std::move(completion)) {}
-
 void ChunkPump::start(const ModelRef& model, const GenerateRequest& request,
                       detail::OnChunk on_chunk, detail::Completion<GenerateResult> completion) {
-  const auto slot = completion.slot();
-  completion.keep(model);
-  const auto pump = std::make_shared<ChunkPump>(std::move(on_chunk), std::move(completion));
-  if (model) pump->log_ = model->replica().context()->log;
-  pump->stream_ = start_stream(model, request, &pump->result_.tokens);
-  let_cancel(slot, pump->stream_);
-  pump->next();
+  std::shared_ptr<ChunkPump> pump;
+  try {
+    pump = std::make_shared<ChunkPump>(std::move(on_chunk));
+    pump->completion_ = std::move(completion);
+    pump->begin(model, request);
+  } catch (...) {
+    auto& owned = pump && pump->completion_ ? pump->completion_ : completion;
+    owned.post(make_error(current_error("submit")), {});
+  }
+}
+
+void ChunkPump::begin(const ModelRef& model, const GenerateRequest& request) {
+  completion_.keep(model);
+  if (model) {
+    log_ = model->replica().context()->log;
+    chain_ = model->engine().hold_chain(completion_.executor());
+  }
+  stream_ = start_stream(model, request, &result_.tokens);
+  let_cancel(completion_.slot(), stream_);
+  next();
 }
 
 void ChunkPump::next() {

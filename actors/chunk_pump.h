@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "actors/submit.h"
 #include "tinyloop/detail/operations.h"
@@ -14,9 +15,10 @@ class ChunkPump : public std::enable_shared_from_this<ChunkPump> {
   static void start(const ModelRef& model, const GenerateRequest& request, detail::OnChunk on_chunk,
                     detail::Completion<GenerateResult> completion);
 
-  ChunkPump(detail::OnChunk on_chunk, detail::Completion<GenerateResult> completion);
+  explicit ChunkPump(detail::OnChunk on_chunk) : on_chunk_(std::move(on_chunk)) {}
 
  private:
+  void begin(const ModelRef& model, const GenerateRequest& request);
   void next();
   void take(error_code error, StreamChunk chunk);
   void show(const StreamChunk& chunk);
@@ -28,6 +30,7 @@ class ChunkPump : public std::enable_shared_from_this<ChunkPump> {
   base::LogSink log_;
   boost::intrusive_ptr<StreamOperation> stream_;
   GenerateResult result_;
+  std::shared_ptr<void> chain_;  // the engine waits for what runs on its own thread
 };
 
 }  // namespace tinyloop::actors

@@ -1,6 +1,7 @@
 #include "actors/completion_thread.h"
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/query.hpp>
 #include <future>
 
 #include "actors/error.h"
@@ -37,11 +38,21 @@ boost::asio::any_io_executor CompletionThread::executor() const {
   return context_->get_executor();
 }
 
+std::shared_ptr<void> CompletionThread::hold_chain(
+    const boost::asio::any_io_executor& executor) const {
+  const auto& context = boost::asio::query(executor, boost::asio::execution::context);
+  if (&context != context_.get()) return nullptr;
+  chains_->fetch_add(1);
+  return {chains_.get(), [chains = chains_](void*) { chains->fetch_sub(1); }};
+}
+
 void CompletionThread::flush() {
   if (thread_.is_current()) return;
-  const auto reached = std::make_shared<std::promise<void>>();
-  boost::asio::post(*context_, [reached] { reached->set_value(); });
-  reached->get_future().wait();
+  do {
+    const auto reached = std::make_shared<std::promise<void>>();
+    boost::asio::post(*context_, [reached] { reached->set_value(); });
+    reached->get_future().wait();
+  } while (chains_->load() > 0);
 }
 
 }  // namespace tinyloop::actors

@@ -1,6 +1,7 @@
 // The engine's own thread for handlers that have no executor.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -22,7 +23,11 @@ class CompletionThread {
   ~CompletionThread();
 
   boost::asio::any_io_executor executor() const;
-  // Waits until the handlers posted before have run; on the thread itself, returns at once.
+  // Held by a chain of handlers that post one another, until its last one has run. Null if
+  // `executor` runs its handlers elsewhere.
+  std::shared_ptr<void> hold_chain(const boost::asio::any_io_executor& executor) const;
+  // Waits until the handlers posted before have run, and every chain; on the thread itself, returns
+  // at once.
   void flush();
 
  private:
@@ -30,6 +35,7 @@ class CompletionThread {
 
   std::shared_ptr<boost::asio::io_context> context_;
   boost::asio::executor_work_guard<Executor> work_;
+  const std::shared_ptr<std::atomic<size_t>> chains_ = std::make_shared<std::atomic<size_t>>(0);
   NamedThread thread_;
 };
 

@@ -12,13 +12,14 @@ class ControlLane {
   ControlLane() = default;
   ControlLane(const ControlLane&) = delete;
   ControlLane& operator=(const ControlLane&) = delete;
-  ~ControlLane() {
-    drain([](Operation&) {});
-  }
+  ~ControlLane() { close(); }
 
   // Any thread, once per operation (Operation::request_cancel sees to it). Keeps the operation
-  // alive until it is drained.
-  void post(Operation& operation) noexcept { lane_.push(*OperationPtr(&operation).detach()); }
+  // alive until it is drained. After close() it does nothing.
+  void post(Operation& operation) noexcept {
+    OperationPtr held(&operation);
+    if (lane_.push(operation)) held.detach();
+  }
 
   // Replica thread. Calls visit(Operation&) in the order of the posts.
   template <class Visit>
@@ -27,6 +28,12 @@ class ControlLane {
       const OperationPtr held(&operation, false);
       visit(operation);
     });
+  }
+
+  // Replica thread, at its end. An operation keeps the inbox alive, so one that was left in here
+  // would keep both for ever.
+  void close() {
+    lane_.close([](Operation& operation) { const OperationPtr dropped(&operation, false); });
   }
 
  private:

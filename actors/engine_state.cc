@@ -1,5 +1,6 @@
 #include "actors/engine_state.h"
 
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -71,7 +72,14 @@ void EngineState::loaded(const ReplicaRef& replica, Load& request,
                          const std::optional<base::Error>& error) {
   if (error) return request.done(make_error(*error), {});
   if (!request.cancelled.load() && !is_closed()) {
-    return request.done({}, Model(std::make_shared<ModelState>(shared_from_this(), replica)));
+    Model model;
+    try {
+      model = Model(std::make_shared<ModelState>(shared_from_this(), replica));
+    } catch (const std::bad_alloc&) {
+      replica->request_close(ShutdownMode::cancel);
+      return request.done(make_error(errc::out_of_memory, {}), {});
+    }
+    return request.done({}, std::move(model));
   }
   // Nobody wants it any more. The caller is told when the memory is back.
   replica->request_close(ShutdownMode::cancel);

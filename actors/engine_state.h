@@ -23,6 +23,10 @@ class EngineState : public std::enable_shared_from_this<EngineState> {
   // Any thread.
   const boost::asio::any_io_executor& executor() const noexcept { return executor_; }
   bool is_closed() const;
+  // See CompletionThread::hold_chain; null where the owner gave an executor.
+  std::shared_ptr<void> hold_chain(const boost::asio::any_io_executor& executor) const {
+    return thread_ ? thread_->hold_chain(executor) : nullptr;
+  }
 
   // A load on its way. `done` is called once, on the caller's or the replica's thread.
   struct Load {

@@ -116,7 +116,17 @@ error_code make_error(errc code, std::string detail) noexcept {
           error_category()};
 }
 
-base::Error current_error(const char* where) {
+error_code make_error(const base::Error& error) noexcept {
+  try {
+    return make_error(error.code, std::string(error.detail));
+  } catch (const std::bad_alloc&) {
+    return make_error(error.code, std::string());
+  }
+}
+
+namespace {
+
+base::Error describe_current(const char* where) {
   const std::string prefix = std::string(where) + ": ";
   try {
     throw;
@@ -128,6 +138,16 @@ base::Error current_error(const char* where) {
     return {errc::internal, prefix + exception.what()};
   } catch (...) {
     return {errc::internal, prefix + "an exception of unknown type"};
+  }
+}
+
+}  // namespace
+
+base::Error current_error(const char* where) noexcept {
+  try {
+    return describe_current(where);
+  } catch (...) {
+    return {errc::out_of_memory, {}};
   }
 }
 

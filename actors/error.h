@@ -11,12 +11,12 @@ namespace tinyloop::actors {
 // operation_aborted and end_of_stream become boost::asio's own codes, which have no room for a
 // detail. Any thread.
 error_code make_error(errc code, std::string detail) noexcept;
-inline error_code make_error(const base::Error& error) noexcept {
-  return make_error(error.code, error.detail);
-}
+// Without host memory for the sentence: the code alone.
+error_code make_error(const base::Error& error) noexcept;
 
 // What the exception being handled says, as an Error: a Failure's own, out_of_memory for bad_alloc,
-// internal for anything else. `where` begins the sentence. Only inside a catch clause.
-base::Error current_error(const char* where);
+// internal for anything else. `where` begins the sentence, which is left out where there is no host
+// memory for it. Only inside a catch clause.
+base::Error current_error(const char* where) noexcept;
 
 }  // namespace tinyloop::actors

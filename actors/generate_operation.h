@@ -10,20 +10,23 @@
 
 namespace tinyloop::actors {
 
-// All room for the result is taken in the constructor, on the caller's thread.
+// Room for the result is taken in the constructor, on the caller's thread: all of it, unless the
+// text has more than eight bytes a token.
 class GenerateOperation final : public Operation {
  public:
+  // Takes the completion as the last thing: if this throws, it is still the caller's.
   GenerateOperation(std::shared_ptr<Inbox> inbox, engine::SequenceRequest checked, Terms how,
-                    detail::Completion<GenerateResult> completion);
+                    detail::Completion<GenerateResult>& completion);
 
  private:
   void take_token(int32_t token, std::string_view text, const PositionLogprobs* logprobs) override;
-  void take_text(std::string_view text) override { text_.append(text); }
+  void take_text(std::string_view text) override;
   void deliver() noexcept override;
 
   std::vector<int32_t> tokens_;
   std::string text_;
   LogprobSlots logprobs_;
+  std::vector<PositionLogprobs> taken_logprobs_;
   detail::Completion<GenerateResult> completion_;
 };
 

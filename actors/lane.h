@@ -16,20 +16,37 @@ struct LaneNode {
 template <class T, class Tag>
 class Lane {
  public:
-  // Any thread.
-  void push(T& item) noexcept {
+  // Any thread. False: the lane is closed, and the node is not in it.
+  bool push(T& item) noexcept {
     LaneNode<Tag>& node = item;
-    node.next_in_lane = head_.load(std::memory_order_relaxed);
-    while (!head_.compare_exchange_weak(node.next_in_lane, &node, std::memory_order_release,
-                                        std::memory_order_relaxed)) {
-    }
+    LaneNode<Tag>* head = head_.load(std::memory_order_relaxed);
+    do {
+      if (head == &closed_) return false;
+      node.next_in_lane = head;
+    } while (!head_.compare_exchange_weak(head, &node, std::memory_order_release,
+                                          std::memory_order_relaxed));
+    return true;
   }
 
   // The consumer alone: takes everything and calls visit(T&) in the order of the pushes. `visit`
-  // may destroy the node or push it again.
+  // may destroy the node or push it again, and must not throw.
   template <class Visit>
   void drain(Visit&& visit) {
-    LaneNode<Tag>* node = reversed(head_.exchange(nullptr, std::memory_order_acquire));
+    if (head_.load(std::memory_order_relaxed) == &closed_) return;
+    visit_all(head_.exchange(nullptr, std::memory_order_acquire), visit);
+  }
+
+  // The consumer alone: drains for the last time. No push succeeds afterwards.
+  template <class Visit>
+  void close(Visit&& visit) {
+    LaneNode<Tag>* const last = head_.exchange(&closed_, std::memory_order_acquire);
+    if (last != &closed_) visit_all(last, visit);
+  }
+
+ private:
+  template <class Visit>
+  static void visit_all(LaneNode<Tag>* node, Visit& visit) {
+    node = reversed(node);
     while (node) {
       T& item = static_cast<T&>(*node);
       node = std::exchange(node->next_in_lane, nullptr);
@@ -37,7 +54,6 @@ class Lane {
     }
   }
 
- private:
   static LaneNode<Tag>* reversed(LaneNode<Tag>* node) {
     LaneNode<Tag>* result = nullptr;
     while (node) {
@@ -47,6 +63,7 @@ class Lane {
     return result;
   }
 
+  LaneNode<Tag> closed_;  // its address marks a closed lane
   std::atomic<LaneNode<Tag>*> head_{nullptr};
 };
 

@@ -25,7 +25,7 @@ class Mailbox::Gate {
 Mailbox::Mailbox(size_t max_queued) : max_queued_(max_queued), queue_(max_queued + kAdminRoom) {}
 
 Mailbox::~Mailbox() {
-  drain([](Message&) {});
+  drain([](auto&) {});
 }
 
 bool Mailbox::claim_place(WhenFull when_full) noexcept {
@@ -47,7 +47,7 @@ Sent Mailbox::send(const OperationPtr& operation) {
     return Sent::accepted;
   }
   if (when_full == WhenFull::fail) return Sent::full;
-  waiting_.push(*OperationPtr(operation).detach());
+  waiting_.push(*OperationPtr(operation).detach());  // never closed: the gate stands before it
   return Sent::accepted;
 }
 

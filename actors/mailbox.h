@@ -27,7 +27,8 @@ class Mailbox {
   Mailbox& operator=(const Mailbox&) = delete;
 
   // Any thread. A request that may wait is never refused for lack of room: it goes to a lane of
-  // its own, linked through the operation itself, behind what the mailbox holds.
+  // its own, linked through the operation itself, behind what the mailbox holds. Throws
+  // std::bad_alloc, and then nothing was sent.
   Sent send(const OperationPtr& operation);
   // Any thread. Takes the message only if accepted. Not for Run.
   Sent send(std::unique_ptr<Message>& message);
@@ -36,18 +37,20 @@ class Mailbox {
   size_t queued() const noexcept { return queued_.load(); }
   size_t max_queued() const noexcept { return max_queued_; }
 
-  // Replica thread. Calls visit(Message&) for each message, oldest first, waiting requests last.
-  template <class VisitMessage>
-  void drain(VisitMessage&& visit) {
+  // Replica thread. Calls take(Run&), take(Trim&) or take(Visit&) for each message, oldest first,
+  // waiting requests last. Takes no more than the mailbox can hold, so that senders who refill it
+  // at once cannot keep the replica here. `take` must not throw.
+  template <class Take>
+  void drain(Take&& take) {
     Message* raw = nullptr;
-    while (queue_.pop(raw)) {
+    for (size_t left = max_queued_ + kAdminRoom; left > 0 && queue_.pop(raw); --left) {
       const std::unique_ptr<Message> message(raw);
       if (!std::holds_alternative<Run>(*message)) admin_.fetch_sub(1);
-      visit(*message);
+      std::visit(take, *message);
     }
     waiting_.drain([&](Operation& operation) {
-      Message message = Run{OperationPtr(&operation, false)};
-      visit(message);
+      Run message{OperationPtr(&operation, false)};
+      take(message);
     });
   }
 

@@ -10,9 +10,7 @@ namespace tinyloop::actors {
 
 namespace {
 
-TimePoint now() {
-  return std::chrono::steady_clock::now();
-}
+using Clock = std::chrono::steady_clock;
 
 double microseconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double, std::micro>(time).count();
@@ -26,7 +24,7 @@ Operation::Operation(std::shared_ptr<Inbox> inbox, engine::SequenceRequest check
       loops_(request.loops),
       prompt_tokens_(request.tokens.size()),
       inbox_(std::move(inbox)),
-      submitted_(now()) {}
+      submitted_(Clock::now()) {}
 
 void Operation::request_cancel() noexcept {
   if (completed_.load() || cancel_requested_.exchange(true)) return;
@@ -45,24 +43,24 @@ void Operation::complete() noexcept {
 }
 
 void Operation::on_begin() noexcept {
-  begun_ = last_event_ = now();
+  begun_ = last_event_ = Clock::now();
 }
 
 void Operation::on_token(int32_t token, std::string_view text,
                          const PositionLogprobs* logprobs) noexcept {
-  last_event_ = now();
+  last_event_ = Clock::now();
   if (!first_token_) first_token_ = last_event_;
   guarded([&] { take_token(token, text, logprobs); });
 }
 
 void Operation::on_finished(FinishReason reason, std::string_view text) noexcept {
-  if (!first_token_) last_event_ = now();
+  if (!first_token_) last_event_ = Clock::now();
   guarded([&] { take_text(text); });
   end({{}, reason});
 }
 
 void Operation::on_failed(const base::Error& error) noexcept {
-  last_event_ = now();
+  last_event_ = Clock::now();
   end({make_error(error), FinishReason::max_tokens});
 }
 
@@ -84,7 +82,7 @@ void Operation::guarded(Take&& take) noexcept {
 }
 
 Timings Operation::timings() const noexcept {
-  const TimePoint last = last_event_.value_or(now());
+  const TimePoint last = last_event_.value_or(Clock::now());
   const TimePoint begun = begun_.value_or(last);
   const TimePoint first = first_token_.value_or(last);
   return {microseconds(begun - submitted_), microseconds(first - begun),

@@ -20,10 +20,14 @@ namespace tinyloop::actors {
 
 class Inbox;
 
+// What a token's text usually needs; rooms for text are taken by it.
+inline constexpr size_t kUsualTokenBytes = 8;
+
 struct CancelLane;  // tags of the lanes an operation may be in
 struct WaitingLane;
 
-// Where an operation is. Told and asked by the replica's thread alone.
+// Where an operation is. Told and asked by whoever holds it: the caller's thread until it is sent,
+// the replica's thread from then on.
 enum class Phase : uint8_t {
   sent,    // in the mailbox, not looked at yet
   queued,  // accepted, waiting for its turn
@@ -67,6 +71,7 @@ class Operation : public engine::SequenceClient,
   bool is_past_deadline(TimePoint now) const noexcept {
     return terms.deadline && *terms.deadline <= now;
   }
+  // The outcome is final: output that was lost for want of memory is in it.
   void end(Outcome how) noexcept;
   // After end(): hands the outcome to the caller. Calls deliver() once, whatever calls this.
   void complete() noexcept;

@@ -1,5 +1,7 @@
 #include "actors/replica.h"
 
+#include <algorithm>
+#include <new>
 #include <utility>
 
 #include "actors/error.h"
@@ -11,8 +13,10 @@ namespace tinyloop::actors {
 namespace {
 
 base::Error full_error(const Mailbox& mailbox) {
-  return {errc::overloaded, "mailbox holds " + std::to_string(mailbox.queued()) + " of " +
-                                std::to_string(mailbox.max_queued()) + " requests (max_queued)"};
+  const size_t bound = mailbox.max_queued();
+  // It was full; by now a place may be free, or more may wait than there are places.
+  return {errc::overloaded, "mailbox holds " + std::to_string(std::max(mailbox.queued(), bound)) +
+                                " of " + std::to_string(bound) + " requests (max_queued)"};
 }
 
 base::Error draining_error() {
@@ -98,6 +102,7 @@ void Replica::release_backend() {
 }
 
 void Replica::end() {
+  inbox_->cancels.close();
   state_.store(ReplicaState::closed);
   closed_.open();
 }
@@ -119,19 +124,22 @@ std::optional<base::Error> Replica::refusal(errc closed) const {
 }
 
 void Replica::submit(const OperationPtr& operation, errc closed) {
-  if (auto error = refusal(closed)) return reject(*operation, *error);
+  if (auto error = refusal(closed)) return reject(*operation, make_error(*error));
   switch (inbox_->send(operation)) {
     case Sent::accepted:
       return;
     case Sent::full:
-      return reject(*operation, full_error(inbox_->mailbox));
+      return reject(*operation, make_error(full_error(inbox_->mailbox)));
     case Sent::closed:
-      return reject(*operation, refusal(closed).value_or(draining_error()));
+      return reject(*operation, make_error(refusal(closed).value_or(draining_error())));
   }
 }
 
 error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {
-  if (state_.load() == ReplicaState::closed) return make_error(closed_error(closed));
+  const ReplicaState state = state_.load();
+  if (state == ReplicaState::closed || state == ReplicaState::failed) {
+    return make_error(*refusal(closed));
+  }
   switch (inbox_->send(message)) {
     case Sent::accepted:
       return {};
@@ -145,8 +153,8 @@ error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {
   return make_error(refusal(closed).value_or(draining_error()));
 }
 
-void Replica::reject(Operation& operation, const base::Error& error) {
-  operation.end({make_error(error)});
+void Replica::reject(Operation& operation, error_code error) {
+  operation.end({error});
   counters_.count_rejected(operation.outcome.error);
   operation.complete();
 }
@@ -171,11 +179,17 @@ void Replica::join() noexcept {
   if (!thread_.is_current()) thread_.join();
 }
 
-void Replica::mark_failed(const base::Error& error) {
+void Replica::mark_failed(const base::Error& error) noexcept {
   counters_.count_failure();
-  set_last_error(error.detail);
+  try {
+    set_last_error(error.detail);
+  } catch (const std::bad_alloc&) {  // the state says it without the sentence
+  }
   state_.store(ReplicaState::failed);
-  context_->log(base::LogLevel::error, "replica failed: " + error.detail);
+  try {
+    context_->log(base::LogLevel::error, "replica failed: " + error.detail);
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 void Replica::set_last_error(const std::string& text) {

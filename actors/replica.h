@@ -45,7 +45,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   // The message is kept if it is not accepted; the result says why.
   error_code send(std::unique_ptr<Message>& message, errc closed);
   // Completes an operation that was never sent.
-  void reject(Operation& operation, const base::Error& error);
+  void reject(Operation& operation, error_code error);
 
   // Never fails; a later `cancel` overrides `drain`.
   void request_close(ShutdownMode mode) noexcept;
@@ -62,7 +62,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   const ContextRef& context() const noexcept { return context_; }
   size_t cache_budget() const noexcept { return options_.cache_budget_bytes; }
   std::optional<ShutdownMode> close_requested() const noexcept;
-  void mark_failed(const base::Error& error);
+  void mark_failed(const base::Error& error) noexcept;
   void set_active(size_t count) noexcept { active_.store(count); }
 
  private:

@@ -2,7 +2,6 @@
 
 #include <new>
 #include <utility>
-#include <variant>
 
 #include "actors/error.h"
 #include "actors/replica.h"
@@ -12,19 +11,19 @@ namespace tinyloop::actors {
 
 namespace {
 
-TimePoint now() {
-  return std::chrono::steady_clock::now();
-}
-
 error_code shutdown_error() {
   return make_error(errc::shutdown, "the model was closed before the request had begun");
 }
 
-error_code deadline_error(const Operation& operation) {
-  const auto late = now() - *operation.terms.deadline;
+error_code deadline_error(const Operation& operation) noexcept {
+  const auto late = std::chrono::steady_clock::now() - *operation.terms.deadline;
   const auto late_us = std::chrono::duration_cast<std::chrono::microseconds>(late).count();
-  return make_error(errc::deadline_exceeded, "the request had not begun at its deadline, " +
-                                                 std::to_string(late_us) + " us ago");
+  try {
+    return make_error(errc::deadline_exceeded, "the request had not begun at its deadline, " +
+                                                   std::to_string(late_us) + " us ago");
+  } catch (const std::bad_alloc&) {
+    return make_error(errc::deadline_exceeded, {});
+  }
 }
 
 }  // namespace
@@ -64,26 +63,36 @@ void ReplicaActor::turn() {
 void ReplicaActor::receive() {
   Inbox& inbox = *replica_.inbox();
   inbox.cancels.drain([this](Operation& operation) { cancel(operation); });
-  inbox.mailbox.drain(
-      [this](Message& message) { std::visit([this](auto& kind) { take(kind); }, message); });
+  inbox.mailbox.drain([this](auto& message) { take(message); });
 }
 
+// Nothing may be thrown from here: the messages behind this one must be taken, too.
 void ReplicaActor::take(Run& message) {
   Operation& operation = *message.operation;
-  Counters& counters = replica_.counters();
+  try {
+    accept(operation);
+  } catch (const std::bad_alloc&) {
+    end_unbegun(operation, make_error(errc::out_of_memory, {}));
+  } catch (...) {
+    fail(current_error("queue"));
+    end_unbegun(operation, make_error(*failure_));
+  }
+}
+
+void ReplicaActor::accept(Operation& operation) {
   std::optional<base::Error> refusal = failure_;
-  if (!refusal && replica_.close_requested() == ShutdownMode::cancel) {
-    counters.count_accepted();
-    return end_unbegun(operation, shutdown_error());
+  if (!refusal) {
+    if (replica_.close_requested() == ShutdownMode::cancel) {
+      return end_unbegun(operation, shutdown_error());
+    }
+    if (operation.cancel_requested()) {
+      return end_unbegun(operation, make_error(errc::operation_aborted, {}));
+    }
+    refusal = queue_.accept(operation);
   }
-  if (!refusal && operation.cancel_requested()) {
-    counters.count_accepted();
-    return end_unbegun(operation, make_error(errc::operation_aborted, {}));
-  }
-  if (!refusal) refusal = queue_.accept(operation);
-  if (!refusal) return counters.count_accepted();
+  if (!refusal) return replica_.counters().count_accepted();
   replica_.inbox()->mailbox.left_queue();
-  replica_.reject(operation, *refusal);
+  replica_.reject(operation, make_error(*refusal));
 }
 
 void ReplicaActor::take(Trim& message) {
@@ -91,14 +100,19 @@ void ReplicaActor::take(Trim& message) {
   try {
     bytes = engine_.trim();
   } catch (...) {
-    message.completion.post(make_error(current_error("trim")), 0);
-    throw;
+    const base::Error error = current_error("trim");
+    message.completion.post(make_error(error), 0);
+    return fail(error);
   }
   message.completion.post({}, bytes);
 }
 
 void ReplicaActor::take(Visit& message) {
-  message.visit(engine_);
+  try {
+    message.visit(engine_);
+  } catch (...) {
+    fail(current_error("visit"));
+  }
 }
 
 void ReplicaActor::cancel(Operation& operation) {
@@ -126,7 +140,7 @@ void ReplicaActor::follow_close_request() {
 }
 
 void ReplicaActor::expire() {
-  const TimePoint time = now();
+  const TimePoint time = std::chrono::steady_clock::now();
   queue_.expire(time, [this](const OperationPtr& operation) {
     end_unbegun(*operation, deadline_error(*operation));
   });
@@ -147,14 +161,25 @@ void ReplicaActor::begin() {
 void ReplicaActor::begin_one(OperationPtr operation) {
   try {
     operation->id = engine_.admit(std::move(operation->request), *operation);
-  } catch (const std::bad_alloc&) {
-    engine_.cancel_reservation(operation->cache_bytes);
-    return end_unbegun(*operation, make_error(errc::out_of_memory, "no host memory to begin"));
+  } catch (...) {
+    return begin_failed(*operation);
   }
   operation->phase = Phase::begun;
   active_.push_back(*operation.detach());
   replica_.set_active(active_.size());
   replica_.inbox()->mailbox.left_queue();
+}
+
+// In a catch clause. The engine has not taken the sequence; the reservation is still ours.
+void ReplicaActor::begin_failed(Operation& operation) noexcept {
+  const base::Error error = current_error("begin");
+  try {
+    engine_.cancel_reservation(operation.cache_bytes);
+    if (error.code != errc::out_of_memory) fail(error);
+  } catch (...) {
+    fail(current_error("begin"));
+  }
+  end_unbegun(operation, make_error(failure_ ? *failure_ : error));
 }
 
 void ReplicaActor::step() {
@@ -176,6 +201,7 @@ void ReplicaActor::sweep() {
 }
 
 void ReplicaActor::end_unbegun(Operation& operation, error_code error) {
+  if (operation.phase == Phase::sent) replica_.counters().count_accepted();
   operation.end({error});
   replica_.inbox()->mailbox.left_queue();
   complete(operation);
@@ -187,10 +213,14 @@ void ReplicaActor::complete(Operation& operation) {
 }
 
 void ReplicaActor::fail(const base::Error& cause) noexcept {
-  failure_ = base::Error{errc::replica_failed, cause.detail};
+  failure_.emplace(errc::replica_failed, std::string());
+  try {
+    failure_->detail = cause.detail;
+  } catch (const std::bad_alloc&) {  // the code must do
+  }
   replica_.mark_failed(cause);
   engine_.fail_all(*failure_);
-  queue_.clear(
+  queue_.abandon(
       [this](const OperationPtr& operation) { end_unbegun(*operation, make_error(*failure_)); });
 }
 

@@ -30,6 +30,7 @@ class ReplicaActor {
   // Inbox.
   void receive();
   void take(Run& message);
+  void accept(Operation& operation);
   void take(Trim& message);
   void take(Visit& message);
   void cancel(Operation& operation);
@@ -39,6 +40,7 @@ class ReplicaActor {
   void expire();
   void begin();
   void begin_one(OperationPtr operation);
+  void begin_failed(Operation& operation) noexcept;
   void step();
   void sweep();
 

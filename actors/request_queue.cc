@@ -20,7 +20,7 @@ RequestQueue::RequestQueue(engine::BatchEngine& engine, size_t cache_budget)
     : engine_(engine), cache_budget_(cache_budget) {}
 
 RequestQueue::~RequestQueue() {
-  clear([](const OperationPtr&) {});
+  abandon([](const OperationPtr&) {});
 }
 
 std::optional<base::Error> RequestQueue::accept(Operation& operation) {
@@ -50,7 +50,7 @@ OperationPtr RequestQueue::pop() {
   return {&operation, false};
 }
 
-OperationPtr RequestQueue::remove(Operation& operation) noexcept {
+OperationPtr RequestQueue::remove(Operation& operation) {
   OperationList& list = operation.reserved ? funded_ : unfunded_;
   list.erase(list.iterator_to(operation));
   if (operation.reserved) engine_.cancel_reservation(operation.cache_bytes);

@@ -1,4 +1,5 @@
-// The requests a replica has accepted and not begun, in order of arrival. Replica thread only.
+// The requests a replica has accepted and not begun, in the order in which it took them from its
+// inbox. Replica thread only.
 #pragma once
 
 #include <optional>
@@ -13,7 +14,7 @@ namespace tinyloop::actors {
 // before, so a large request is not starved by small ones.
 class RequestQueue {
  public:
-  // `engine` and the budget figures must outlive the queue.
+  // `engine` must outlive the queue.
   RequestQueue(engine::BatchEngine& engine, size_t cache_budget);
   ~RequestQueue();
   RequestQueue(const RequestQueue&) = delete;
@@ -28,7 +29,7 @@ class RequestQueue {
   OperationPtr pop();
 
   // Takes a request out and gives its reservation back.
-  OperationPtr remove(Operation& operation) noexcept;
+  OperationPtr remove(Operation& operation);
 
   // Calls visit(OperationPtr) for every request past its deadline, each taken out as by remove().
   template <class Visit>
@@ -52,6 +53,18 @@ class RequestQueue {
   void clear(Visit&& visit) {
     while (!unfunded_.empty()) visit(remove(unfunded_.back()));
     while (!funded_.empty()) visit(remove(funded_.back()));
+  }
+  // The same for an engine that has failed: its reservations are left as they are.
+  template <class Visit>
+  void abandon(Visit&& visit) noexcept {
+    for (OperationList* list : {&funded_, &unfunded_}) {
+      while (!list->empty()) {
+        Operation& operation = list->front();
+        list->pop_front();
+        operation.reserved = false;
+        visit(OperationPtr(&operation, false));
+      }
+    }
   }
 
   bool empty() const noexcept { return funded_.empty() && unfunded_.empty(); }

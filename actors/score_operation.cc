@@ -5,9 +5,10 @@
 namespace tinyloop::actors {
 
 ScoreOperation::ScoreOperation(std::shared_ptr<Inbox> inbox, engine::SequenceRequest checked,
-                               Terms how, detail::Completion<ScoreResult> completion)
-    : Operation(std::move(inbox), std::move(checked), how), completion_(std::move(completion)) {
+                               Terms how, detail::Completion<ScoreResult>& completion)
+    : Operation(std::move(inbox), std::move(checked), how) {
   logprobs_.reserve(prompt_tokens_);
+  completion_ = std::move(completion);
 }
 
 void ScoreOperation::on_score(float logprob) noexcept {

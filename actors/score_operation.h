@@ -10,8 +10,9 @@ namespace tinyloop::actors {
 
 class ScoreOperation final : public Operation {
  public:
+  // Takes the completion as the last thing: if this throws, it is still the caller's.
   ScoreOperation(std::shared_ptr<Inbox> inbox, engine::SequenceRequest checked, Terms how,
-                 detail::Completion<ScoreResult> completion);
+                 detail::Completion<ScoreResult>& completion);
 
   void on_score(float logprob) noexcept override;
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "actors/error.h"
+#include "actors/operation.h"
 #include "base/check.h"
 
 namespace tinyloop::actors {
 
 namespace {
 
-constexpr size_t kUsualTokenBytes = 8;
 constexpr size_t kLeastText = 256;
 
 }  // namespace

@@ -28,22 +28,35 @@ Operation::Terms terms_of(const ScoreRequest& request) {
   return {request.deadline, request.when_full};
 }
 
+// What the exception being handled makes of a request: the broken bound, or no host memory.
+error_code current_refusal() noexcept {
+  try {
+    throw;
+  } catch (const base::Failure& failure) {
+    return make_error(failure.error());
+  } catch (...) {
+    return make_error(current_error("submit"));
+  }
+}
+
 template <class Kind, class Request, class Completion, class Result>
 void start(const ModelRef& model, const Request& request, Completion completion, Result nothing) {
   if (!model) return completion.post(empty_model(), std::move(nothing));
   Replica& replica = model->replica();
-  auto checked = check(replica, request);
-  if (!checked) {
-    const error_code error = make_error(checked.error());
-    replica.counters().count_rejected(error);
-    return completion.post(error, std::move(nothing));
-  }
-  const auto slot = completion.slot();
   completion.keep(model);
-  OperationPtr operation(
-      new Kind(replica.inbox(), std::move(*checked), terms_of(request), std::move(completion)));
-  let_cancel(slot, operation);
-  replica.submit(operation, model->closed_code());
+  const auto slot = completion.slot();
+  OperationPtr operation;  // owns the completion as soon as it exists
+  try {
+    operation.reset(
+        new Kind(replica.inbox(), check(replica, request).value(), terms_of(request), completion));
+    let_cancel(slot, operation);
+    return replica.submit(operation, model->closed_code());
+  } catch (...) {
+    const error_code error = current_refusal();
+    if (operation) return replica.reject(*operation, error);
+    replica.counters().count_rejected(error);
+    completion.post(error, std::move(nothing));
+  }
 }
 
 boost::intrusive_ptr<StreamOperation> failed_stream(std::shared_ptr<Inbox> inbox,

@@ -52,7 +52,8 @@ class Backend {
   virtual void synchronise() = 0;
 };
 
-// Chooses by options.device: "cpu". Errors: invalid_argument for any other name.
+// Chooses by options.device: "cpu"; the bounds of the options have been checked. Errors:
+// invalid_argument for any other name or mode, out_of_memory.
 base::Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options);
 
 // What this build can say about CUDA: "not built in", "no driver (…)", or the devices by name.

@@ -25,8 +25,9 @@ struct EngineOptions {
   std::optional<boost::asio::any_io_executor> executor;
   // Empty: messages of level warning and above go to stderr.
   LogSink log;
-  // Called on each of the engine's threads, first and last, to set affinity and the like. What they
-  // throw is logged.
+  // Called on each replica's thread and on the engine's own, first and last, to set affinity and
+  // the like. What they throw is logged. The CPU backend's workers are started by the replica's
+  // thread and inherit its affinity; the hooks do not run on them.
   std::function<void()> on_thread_start;
   std::function<void()> on_thread_stop;
 };
@@ -55,7 +56,8 @@ class TINYLOOP_API Engine {
   ~Engine();
 
   // void(error_code, Model). Reads and checks the file and uploads it, on the new model's thread.
-  // Errors: invalid_argument, io_error, bad_model_file, unsupported_model, out_of_memory, shutdown.
+  // Errors: invalid_argument, io_error, bad_model_file, unsupported_model, out_of_memory, shutdown,
+  // overloaded (no thread can be started), internal.
   // A cancelled load gives everything back and then completes with operation_aborted.
   template <boost::asio::completion_token_for<void(error_code, Model)> Token>
   auto async_load(std::string path, ModelOptions options, Token&& token) {

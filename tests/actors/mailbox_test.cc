@@ -29,9 +29,9 @@ OperationPtr make(int64_t number, WhenFull when_full = WhenFull::fail) {
 
 std::vector<int64_t> drain(Mailbox& mailbox) {
   std::vector<int64_t> numbers;
-  mailbox.drain([&](Message& message) {
-    if (auto* run = std::get_if<Run>(&message))
-      numbers.push_back(static_cast<NullOperation&>(*run->operation).number());
+  mailbox.drain([&](auto& message) {
+    if constexpr (std::is_same_v<decltype(message), Run&>)
+      numbers.push_back(static_cast<NullOperation&>(*message.operation).number());
   });
   return numbers;
 }
@@ -47,6 +47,30 @@ TEST(Mailbox, KeepsTheOrderAndTheBound) {
   mailbox.left_queue();
   EXPECT_EQ(mailbox.send(make(5)), Sent::accepted);
   EXPECT_EQ(drain(mailbox), (std::vector<int64_t>{5}));
+}
+
+TEST(Mailbox, RefillDoesNotKeepTheReader) {
+  Mailbox mailbox(4);
+  EXPECT_EQ(mailbox.send(make(0)), Sent::accepted);
+  int taken = 0;
+  mailbox.drain([&](auto&) {
+    ++taken;
+    mailbox.left_queue();
+    EXPECT_EQ(mailbox.send(make(taken)), Sent::accepted);
+  });
+  EXPECT_EQ(taken, 4 + int(Mailbox::kAdminRoom));
+}
+
+TEST(ControlLane, AfterCloseNothingIsKept) {
+  ControlLane lane;
+  const OperationPtr before = make(1), after = make(2);
+  lane.post(*before);
+  EXPECT_EQ(before->use_count(), 2u);
+  lane.close();
+  lane.post(*after);
+  EXPECT_EQ(before->use_count(), 1u);
+  EXPECT_EQ(after->use_count(), 1u);
+  lane.drain([](Operation&) { FAIL() << "the lane is closed"; });
 }
 
 TEST(Mailbox, WaitersAreNeverRefusedAndGoBeforeLaterRequests) {

@@ -3,6 +3,7 @@
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/post.hpp>
+#include <future>
 #include <thread>
 
 #include "tests/actors/served_model.h"
@@ -124,6 +125,31 @@ TEST(EngineEnd, RunsTheHandlersOfItsOwnThread) {
       served.model.async_generate(request(50, i), [&](error_code, GenerateResult) { ++handlers; });
   }
   EXPECT_EQ(handlers, 6);
+}
+
+// The callback, what it posts next, and the handler all run on the engine's own thread: the engine
+// waits for the last of them, however many posts that takes.
+TEST(EngineEnd, WaitsForACallbackAndItsHandler) {
+  bool done = false;  // written on the engine's thread, read after it was waited for
+  std::promise<void> inside;
+  {
+    Engine engine(quiet());
+    Model model = engine.load(small_model().path(), small_options());
+    int calls = 0;
+    model.async_generate(
+        request(200),
+        [&, model](const StreamChunk&) {
+          if (calls++ > 0) return;
+          inside.set_value();
+          while (model.health().replicas[0].can_serve) std::this_thread::yield();
+        },
+        [&](error_code error, GenerateResult) {
+          EXPECT_FALSE(error);
+          done = true;
+        });
+    inside.get_future().wait();
+  }
+  EXPECT_TRUE(done);
 }
 
 TEST(EngineEnd, ModelsAndStreamsMayOutliveIt) {

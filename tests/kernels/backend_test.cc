@@ -49,12 +49,6 @@ TEST(BackendTest, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(error_of(options).code, errc::invalid_argument);
   EXPECT_NE(error_of(options).detail.find("tpu"), std::string::npos);
   options = {};
-  for (int32_t threads : {-1, 257}) {
-    options.cpu_threads = threads;
-    EXPECT_EQ(error_of(options).code, errc::invalid_argument);
-    EXPECT_NE(error_of(options).detail.find(std::to_string(threads)), std::string::npos);
-  }
-  options = {};
   options.mode = ArithmeticMode(99);
   EXPECT_EQ(error_of(options).code, errc::invalid_argument);
 }
