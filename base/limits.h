@@ -17,6 +17,7 @@ inline constexpr int32_t kMaxStopSequences = 64;  // a request's own; bounds the
 inline constexpr size_t kMaxStopLength = 1024;    // tokens or bytes
 inline constexpr int32_t kMaxLogprobs = 64;       // candidates a position
 
-static_assert(kMaxQueued <= 65535 - 1024, "boost::lockfree's fixed-size queue holds at most 65,535");
+static_assert(kMaxQueued <= 65535 - 1024,
+              "boost::lockfree's fixed-size queue holds at most 65,535");
 
 }  // namespace tinyloop::base

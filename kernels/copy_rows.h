@@ -8,8 +8,8 @@ namespace tinyloop::kernels {
 class CpuContext;
 
 struct CopyRowsArgs {
-  RowView x;      // [rows, cols]
-  RowView y;      // [rows, cols], not the rows of x
+  RowView x;  // [rows, cols]
+  RowView y;  // [rows, cols], not the rows of x
   int32_t rows = 0;
   int32_t cols = 0;
 };

@@ -9,11 +9,11 @@ namespace tinyloop::kernels {
 class CpuContext;
 
 struct EmbedArgs {
-  WeightMatrix table;             // E [vocab, d], any weight type
+  WeightMatrix table;               // E [vocab, d], any weight type
   const int32_t* tokens = nullptr;  // [rows], each in 0 .. vocab − 1 (checked by the caller)
   int32_t rows = 0;
   float scale = 1.0f;
-  RowView y;                      // [rows, d] f32
+  RowView y;  // [rows, d] f32
 };
 
 void embed_cpu(CpuContext& cpu, const EmbedArgs& args);

@@ -13,9 +13,9 @@ enum class FfnType : uint8_t { swiglu, relu2 };
 
 struct FfnActivationArgs {
   FfnType type = FfnType::swiglu;
-  RowView gate;   // [rows, cols] scratch type
-  RowView up;     // [rows, cols] scratch type
-  RowView y;      // [rows, cols] scratch type; may be the rows of `up`
+  RowView gate;  // [rows, cols] scratch type
+  RowView up;    // [rows, cols] scratch type
+  RowView y;     // [rows, cols] scratch type; may be the rows of `up`
   int32_t rows = 0;
   int32_t cols = 0;
 };

@@ -1,7 +1,8 @@
-// The state before the first loop iteration, for models whose loop does not start from the prelude's
-// output: zeros, or normal values drawn by Philox from a constant, the absolute position and the
-// dimension. Never from a request's seed, so that cached states are valid for every request.
-// Value pair (2j, 2j + 1) of position p: std · normal_pair(philox(kInitialStateKey, initial_state, p, j)).
+// The state before the first loop iteration, for models whose loop does not start from the
+// prelude's output: zeros, or normal values drawn by Philox from a constant, the absolute position
+// and the dimension. Never from a request's seed, so that cached states are valid for every
+// request. Value pair (2j, 2j + 1) of position p: std · normal_pair(philox(kInitialStateKey,
+// initial_state, p, j)).
 #pragma once
 
 #include "kernels/row_view.h"

@@ -9,8 +9,8 @@ namespace tinyloop::kernels {
 class CpuContext;
 
 struct KvAppendArgs {
-  RowView k;      // [rows, kv_heads · head_dim] scratch type, RoPE already applied
-  RowView v;      // likewise, as projected
+  RowView k;  // [rows, kv_heads · head_dim] scratch type, RoPE already applied
+  RowView v;  // likewise, as projected
   KvView cache;
   int32_t rows = 0;
 };

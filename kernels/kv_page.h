@@ -20,19 +20,20 @@ struct KvLayout {
   int32_t head_dim = 0;
 
   size_t head_elements() const { return size_t(kPagePositions) * size_t(head_dim); }
-  size_t half_elements() const { return size_t(kv_heads) * head_elements(); }   // K, or V
+  size_t half_elements() const { return size_t(kv_heads) * head_elements(); }  // K, or V
   size_t layer_bytes() const { return 2 * half_elements() * size_of(type); }
 };
 
 // The pages that a batch of rows may touch in one attention layer. All arrays are device memory.
-// Row r uses the page table tables[row_table[r]]: page addresses pages[tables[t] + p / 16], of which
-// only those that hold attended or written positions are set (the others are null).
+// Row r uses the page table tables[row_table[r]]: page addresses pages[tables[t] + p / 16], of
+// which only those that hold attended or written positions are set (the others are null).
 struct KvView {
   KvLayout layout;
-  size_t layer_offset = 0;             // bytes from a page's start to this layer's share
+  size_t layer_offset = 0;  // bytes from a page's start to this layer's share
   std::byte* const* pages = nullptr;
-  const int32_t* tables = nullptr;     // [tables] index of a table's first entry in `pages`
-  const int32_t* windows = nullptr;    // [tables] last positions attended, the own one included; 0: all
+  const int32_t* tables = nullptr;  // [tables] index of a table's first entry in `pages`
+  const int32_t* windows =
+      nullptr;  // [tables] last positions attended, the own one included; 0: all
   const int32_t* row_table = nullptr;  // [rows]
   const int32_t* positions = nullptr;  // [rows] absolute position of each row
 };

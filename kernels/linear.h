@@ -12,9 +12,9 @@ namespace tinyloop::kernels {
 class CpuContext;
 
 struct LinearArgs {
-  WeightMatrix weights;           // W [out, in], any weight type
-  RowView x;                      // [rows, in] scratch type
-  RowView y;                      // [rows, out] scratch type, or f32
+  WeightMatrix weights;  // W [out, in], any weight type
+  RowView x;             // [rows, in] scratch type
+  RowView y;             // [rows, out] scratch type, or f32
   int32_t rows = 0;
 };
 

@@ -1,5 +1,5 @@
-// The output head: logits[r, v] = softcap(Σ_k W[v, k] · x[r, k]), softcap(z) = c · tanh(z / c), or z
-// when c = 0. The sum is that of the linear layer.
+// The output head: logits[r, v] = softcap(Σ_k W[v, k] · x[r, k]), softcap(z) = c · tanh(z / c), or
+// z when c = 0. The sum is that of the linear layer.
 #pragma once
 
 #include "kernels/row_view.h"
@@ -10,9 +10,9 @@ namespace tinyloop::kernels {
 class CpuContext;
 
 struct LogitsArgs {
-  WeightMatrix head;              // W [vocab, d], any weight type
-  RowView x;                      // [rows, d] scratch type
-  float* logits = nullptr;        // [rows, vocab] f32, dense
+  WeightMatrix head;        // W [vocab, d], any weight type
+  RowView x;                // [rows, d] scratch type
+  float* logits = nullptr;  // [rows, vocab] f32, dense
   int32_t rows = 0;
   float softcap = 0.0f;
 };

@@ -8,8 +8,8 @@ namespace tinyloop::kernels {
 class CpuContext;
 
 struct ResidualAddArgs {
-  RowView x;      // [rows, cols] scratch type or f32
-  RowView y;      // [rows, cols] f32
+  RowView x;  // [rows, cols] scratch type or f32
+  RowView y;  // [rows, cols] f32
   int32_t rows = 0;
   int32_t cols = 0;
 };

@@ -15,7 +15,7 @@ struct RmsNormArgs {
   RowView y;                      // likewise
   const float* weight = nullptr;  // [cols] f32, shared by the groups
   int32_t rows = 0;
-  int32_t groups = 1;             // 1: the whole row; heads: per-head norm of q or k
+  int32_t groups = 1;  // 1: the whole row; heads: per-head norm of q or k
   int32_t cols = 0;
   float eps = 0.0f;
 };

@@ -10,12 +10,12 @@ namespace tinyloop::kernels {
 class CpuContext;
 
 struct RopeArgs {
-  RowView x;                          // [rows, heads · head_dim] scratch type
-  const int32_t* positions = nullptr; // [rows]
-  const float* cos_sin = nullptr;     // [positions][head_dim / 2][2] (cos, sin), device memory
+  RowView x;                           // [rows, heads · head_dim] scratch type
+  const int32_t* positions = nullptr;  // [rows]
+  const float* cos_sin = nullptr;      // [positions][head_dim / 2][2] (cos, sin), device memory
   int32_t rows = 0;
   int32_t heads = 0;
-  int32_t head_dim = 0;               // even
+  int32_t head_dim = 0;  // even
 };
 
 // Fills table[positions][head_dim / 2][2] on the host; angles in double, rounded once.

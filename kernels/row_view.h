@@ -8,7 +8,9 @@ namespace tinyloop::kernels {
 
 enum class ScalarType : uint8_t { f32, f16 };
 
-constexpr size_t size_of(ScalarType type) { return type == ScalarType::f32 ? 4 : 2; }
+constexpr size_t size_of(ScalarType type) {
+  return type == ScalarType::f32 ? 4 : 2;
+}
 
 // `rows` vectors somewhere in a device matrix: row r starts at data + (index ? index[r] : r) ·
 // stride elements. `index` is a device array. With an index, rows of many sequences can be taken

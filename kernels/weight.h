@@ -12,9 +12,9 @@ namespace tinyloop::kernels {
 enum class WeightType : uint32_t {
   f32 = 0,
   f16 = 1,
-  q4_0 = 2,   // 32 values: fp16 scale d, 16 bytes of codes; value = d · (code − 8)
-  q4_1 = 3,   // 32 values: fp16 scale d, fp16 minimum m, 16 bytes; value = d · code + m
-  q8_0 = 8,   // 32 values: fp16 scale d, 32 signed bytes; value = d · code
+  q4_0 = 2,  // 32 values: fp16 scale d, 16 bytes of codes; value = d · (code − 8)
+  q4_1 = 3,  // 32 values: fp16 scale d, fp16 minimum m, 16 bytes; value = d · code + m
+  q8_0 = 8,  // 32 values: fp16 scale d, 32 signed bytes; value = d · code
   bf16 = 30,
 };
 
