@@ -22,28 +22,6 @@
 
 namespace tinyloop::engine {
 
-namespace {
-
-int32_t scratch_rows(const ModelOptions& options) {
-  return options.prefill_chunk > 0 ? options.prefill_chunk : options.max_seq_len;
-}
-
-BufferShape buffer_shape(const ModelSpec& spec, const ModelOptions& options) {
-  return {.max_seq_len = options.max_seq_len,
-          .rows = scratch_rows(options),
-          .logit_rows = std::min(options.max_sequences, scratch_rows(options)),
-          .d_model = spec.d_model,
-          .q_width = spec.heads * spec.head_dim,
-          .kv_width = spec.kv_heads * spec.head_dim,
-          .head_dim = spec.head_dim,
-          .ffn = spec.ffn,
-          .vocab = spec.vocab,
-          .injects = spec.injection != Injection::none,
-          .rope_base = spec.rope_base};
-}
-
-}  // namespace
-
 class BatchEngine::Impl final : public LogitsSink {
  public:
   Impl(ModelSpec spec, ModelWeights weights, BufferPool buffers,
@@ -58,7 +36,7 @@ class BatchEngine::Impl final : public LogitsSink {
                 .default_loops = spec_.default_iterations,
                 .max_loops = spec_.max_iterations,
                 .trained_context = spec_.context_length},
-        planner_limits_{.rows = scratch_rows(options),
+        planner_limits_{.rows = buffers_.shape().rows,
                         .prefill_budget = options.prefill_budget,
                         .hold_passes = options.hold_passes},
         max_sequences_(size_t(options.max_sequences)),

@@ -10,6 +10,21 @@ namespace tinyloop::engine {
 
 using kernels::RowView;
 
+BufferShape buffer_shape(const ModelSpec& spec, const ModelOptions& options) {
+  const int32_t rows = options.prefill_chunk > 0 ? options.prefill_chunk : options.max_seq_len;
+  return {.max_seq_len = options.max_seq_len,
+          .rows = rows,
+          .logit_rows = std::min(options.max_sequences, rows),
+          .d_model = spec.d_model,
+          .q_width = spec.heads * spec.head_dim,
+          .kv_width = spec.kv_heads * spec.head_dim,
+          .head_dim = spec.head_dim,
+          .ffn = spec.ffn,
+          .vocab = spec.vocab,
+          .injects = spec.injection != Injection::none,
+          .rope_base = spec.rope_base};
+}
+
 base::Result<BufferPool> BufferPool::allocate(const BufferShape& shape, kernels::Backend& backend,
                                               MemoryLedger& ledger) {
   BufferPool pool(shape, backend, ledger);

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "engine/memory_ledger.h"
+#include "engine/model_spec.h"
 #include "kernels/backend.h"
 
 namespace tinyloop::engine {
@@ -32,6 +33,9 @@ struct BufferShape {
   bool injects = false;
   float rope_base = 0;
 };
+
+// What a model needs under the given options.
+BufferShape buffer_shape(const ModelSpec& spec, const ModelOptions& options);
 
 class BufferPool {
  public:

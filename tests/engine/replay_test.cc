@@ -34,19 +34,8 @@ Logits replay(const std::string& path, const ModelOptions& options,
   const auto file = engine::GgufFile::open(path).value();
   const auto spec = engine::read_model_spec(file).value();
   const auto weights = engine::ModelWeights::upload(spec, *backend).value();
-  auto buffers = engine::BufferPool::allocate({.max_seq_len = options.max_seq_len,
-                                               .rows = options.max_seq_len,
-                                               .logit_rows = options.max_sequences,
-                                               .d_model = spec.d_model,
-                                               .q_width = spec.heads * spec.head_dim,
-                                               .kv_width = spec.kv_heads * spec.head_dim,
-                                               .head_dim = spec.head_dim,
-                                               .ffn = spec.ffn,
-                                               .vocab = spec.vocab,
-                                               .injects = spec.injection != engine::Injection::none,
-                                               .rope_base = spec.rope_base},
-                                              *backend, ledger)
-                     .value();
+  auto buffers =
+      engine::BufferPool::allocate(engine::buffer_shape(spec, options), *backend, ledger).value();
   engine::KvCache cache(backend->memory(), ledger, spec.schedule(),
                         {backend->kv_type(), spec.kv_heads, spec.head_dim}, size_t{1} << 40);
   EXPECT_NE(buffers.logits(), nullptr);
