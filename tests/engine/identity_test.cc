@@ -83,61 +83,80 @@ std::vector<Outcome> run_batched(EngineDriver& driver, const Workload& work, siz
   return outcomes;
 }
 
-class Identity : public ::testing::Test {
- protected:
-  static constexpr int kRequests = 200;
-  static constexpr int32_t kLongest = 1500;
+constexpr int32_t kLongest = 1500;
 
-  ModelOptions options(int32_t budget, int32_t threads) const {
-    return {.max_seq_len = 1600, .prefill_budget = budget, .cpu_threads = threads};
+ModelOptions options(int32_t budget, int32_t threads) {
+  return {.max_seq_len = 1600, .prefill_budget = budget, .cpu_threads = threads};
+}
+
+// The model and the requests, and what each request gives alone; the same for all tests.
+struct Scene {
+  static constexpr int kRequests = 200;
+
+  Scene() {
+    EngineDriver driver(path, options(4096, 1));
+    for (const GenerateRequest& request : work.requests) {
+      RecordingClient client;
+      driver.admit(driver.check(request), client);
+      driver.run();
+      alone.push_back(outcome_of(client));
+    }
+  }
+  static const Scene& get() {
+    static const Scene scene;
+    return scene;
   }
 
-  RandomModel random_model_ = write_random_model();
-  const char* given_model_ = std::getenv("TINYLOOP_TEST_MODEL");
-  const std::string path_ = given_model_ ? given_model_ : random_model_.path();
-  Workload work_{20261, kRequests, kLongest, random_model_.shape.vocab};
+  RandomModel random_model = write_random_model();
+  const char* given_model = std::getenv("TINYLOOP_TEST_MODEL");
+  const std::string path = given_model ? given_model : random_model.path();
+  Workload work{20261, kRequests, kLongest, random_model.shape.vocab};
+  std::vector<Outcome> alone;
 };
 
-TEST_F(Identity, AloneInBatchesSlicedAndOnAnyThreadCount) {
-  EngineDriver alone_driver(path_, options(4096, 1));
-  std::vector<Outcome> alone;
-  for (const GenerateRequest& request : work_.requests) {
-    RecordingClient client;
-    alone_driver.admit(alone_driver.check(request), client);
-    alone_driver.run();
-    alone.push_back(outcome_of(client));
+struct Setting {
+  const char* name;
+  int32_t budget, threads, chunk, hold;
+  size_t batch;
+};
+
+class Identity : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(Identity, SameBitsAsAlone) {
+  const Setting& s = GetParam();
+  const Scene& scene = Scene::get();
+  ModelOptions o = options(s.budget, s.threads);
+  o.prefill_chunk = s.chunk;
+  o.hold_passes = s.hold;
+  EngineDriver driver(scene.path, o);
+  const auto batched = run_batched(driver, scene.work, s.batch, 99 + uint32_t(s.batch));
+  for (size_t i = 0; i < scene.alone.size(); ++i) {
+    EXPECT_EQ(batched[i], scene.alone[i]) << "request " << i;
   }
-  struct Setting {
-    int32_t budget, threads, chunk, hold;
-    size_t batch;
-  };
-  const Setting settings[] = {
-      {4096, 1, 0, 0, 32}, {64, 2, 0, 0, 16},  {7, 4, 0, 0, 8},   {1, 1, 0, 0, 32},
-      {64, 1, 48, 0, 5},   {4096, 2, 1, 0, 3}, {64, 1, 0, 3, 32}, {4096, 4, 0, 0, 1},
-  };
-  for (const Setting& s : settings) {
-    SCOPED_TRACE("budget " + std::to_string(s.budget) + " threads " + std::to_string(s.threads) +
-                 " chunk " + std::to_string(s.chunk) + " hold " + std::to_string(s.hold) +
-                 " batch " + std::to_string(s.batch));
-    ModelOptions o = options(s.budget, s.threads);
-    o.prefill_chunk = s.chunk;
-    o.hold_passes = s.hold;
-    EngineDriver driver(path_, o);
-    const auto batched = run_batched(driver, work_, s.batch, 99 + uint32_t(s.batch));
-    for (size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(batched[i], alone[i]) << "request " << i;
-    EXPECT_EQ(driver.memory().pages_used, 0u);
-    EXPECT_EQ(driver.memory().cache_reserved, 0u);
-  }
+  EXPECT_EQ(driver.memory().pages_used, 0u);
+  EXPECT_EQ(driver.memory().cache_reserved, 0u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Settings, Identity,
+                         ::testing::Values(Setting{"whole_prompts_batch_32", 4096, 1, 0, 0, 32},
+                                           Setting{"budget_64_two_threads", 64, 2, 0, 0, 16},
+                                           Setting{"budget_7_four_threads", 7, 4, 0, 0, 8},
+                                           Setting{"budget_1_batch_32", 1, 1, 0, 0, 32},
+                                           Setting{"scratch_of_48_rows", 64, 1, 48, 0, 5},
+                                           Setting{"scratch_of_1_row", 4096, 2, 1, 0, 3},
+                                           Setting{"held_for_company", 64, 1, 0, 3, 32},
+                                           Setting{"alone_four_threads", 4096, 4, 0, 0, 1}),
+                         [](const auto& test) { return test.param.name; });
 
 // Scoring a text, several passes of a narrow chunk included, gives the logits that generating it
 // had.
-TEST_F(Identity, ScoreSeesTheLogitsOfGenerate) {
+TEST(IdentityOfScores, ScoreSeesTheLogitsOfGenerate) {
+  const Scene& scene = Scene::get();
   ModelOptions narrow = options(64, 2);
   narrow.prefill_chunk = 9;
-  EngineDriver driver(path_, narrow);
+  EngineDriver driver(scene.path, narrow);
   for (int i = 0; i < 20; ++i) {
-    GenerateRequest request = work_.requests[size_t(i)];
+    GenerateRequest request = scene.work.requests[size_t(i)];
     request.config.temperature = 0;
     request.config.repetition_penalty = 1;
     RecordingClient generated(true);
