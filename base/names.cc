@@ -23,6 +23,8 @@ const char* to_string(FinishReason reason) noexcept {
 
 const char* to_string(ArithmeticMode mode) noexcept {
   switch (mode) {
+    case ArithmeticMode::int8:
+      return "int8";
     case ArithmeticMode::f32:
       return "f32";
   }

@@ -65,7 +65,7 @@ void describe_size(Page& page, const GgufFile& file, const ModelFigures& figures
   }
   page.line("bits per weight", decimals(figures.bits_per_weight, 2));
   page.line("K/V cache",
-            grouped(figures.kv_bytes_per_token) + " bytes per token at the default depth (f32)");
+            grouped(figures.kv_bytes_per_token) + " bytes per token at the default depth (FP16)");
 }
 
 void describe_tokenizer(Page& page, const GgufFile& file) {

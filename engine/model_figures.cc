@@ -50,9 +50,10 @@ ModelFigures model_figures(const ModelSpec& spec) {
                 [&](const TensorRef& tensor) { count(tensor, shared ? loops : 1); });
   }
   figures.bits_per_weight = double(figures.tensor_bytes) * 8.0 / double(figures.parameters);
+  constexpr uint64_t kHalfBytes = 2;
   figures.layers_run = spec.schedule().slots(spec.default_iterations);
   figures.kv_bytes_per_token = uint64_t(figures.layers_run) * 2 * uint64_t(spec.kv_heads) *
-                               uint64_t(spec.head_dim) * sizeof(float);
+                               uint64_t(spec.head_dim) * kHalfBytes;
   return figures;
 }
 

@@ -1,7 +1,10 @@
 #include "engine/model_weights.h"
 
+#include "kernels/weight_panels.h"
+
 namespace tinyloop::engine {
 
+using kernels::WeightLayout;
 using kernels::WeightMatrix;
 
 base::Result<ModelWeights> ModelWeights::upload(const ModelSpec& spec, kernels::Backend& backend) {
@@ -28,12 +31,23 @@ base::Result<ModelWeights> ModelWeights::upload(const ModelSpec& spec, kernels::
 
 WeightMatrix ModelWeights::matrix(const TensorRef& tensor, kernels::Backend& backend) {
   if (!tensor) return {};
-  return {tensor.type, tensor.rows, tensor.cols, store(tensor, backend)};
+  const WeightMatrix file{tensor.type, tensor.rows, tensor.cols, tensor.data};
+  WeightMatrix matrix = file;
+  matrix.layout = backend.weight_layout(tensor.type);
+  if (matrix.layout == WeightLayout::rows) {
+    matrix.data = store(tensor, tensor.data, tensor.bytes, backend);
+  } else {
+    std::vector<std::byte> panels(matrix.bytes());
+    kernels::pack_panels(file, panels.data());
+    matrix.data = store(tensor, panels.data(), panels.size(), backend);
+  }
+  return matrix;
 }
 
 WeightVector ModelWeights::vector(const TensorRef& tensor, kernels::Backend& backend) {
   if (!tensor) return {};
-  return {reinterpret_cast<const float*>(store(tensor, backend)), tensor.cols};
+  return {reinterpret_cast<const float*>(store(tensor, tensor.data, tensor.bytes, backend)),
+          tensor.cols};
 }
 
 LayerWeights ModelWeights::layer(const LayerTensors& tensors, kernels::Backend& backend) {
@@ -54,14 +68,16 @@ LayerWeights ModelWeights::layer(const LayerTensors& tensors, kernels::Backend& 
   };
 }
 
-const std::byte* ModelWeights::store(const TensorRef& tensor, kernels::Backend& backend) {
-  kernels::DeviceBuffer buffer(backend.memory(), tensor.bytes, kernels::MemoryUse::weights);
+// `bytes` from `from` on: the tensor as it is to lie on the device.
+const std::byte* ModelWeights::store(const TensorRef& tensor, const std::byte* from, size_t bytes,
+                                     kernels::Backend& backend) {
+  kernels::DeviceBuffer buffer(backend.memory(), bytes, kernels::MemoryUse::weights);
   if (!buffer) {
-    throw base::Failure(errc::out_of_memory, "tensor '" + tensor.name +
-                                                 "': " + std::to_string(tensor.bytes) +
-                                                 " bytes could not be allocated");
+    throw base::Failure(
+        errc::out_of_memory,
+        "tensor '" + tensor.name + "': " + std::to_string(bytes) + " bytes could not be allocated");
   }
-  backend.memory().copy_in(buffer.data(), tensor.data, tensor.bytes);
+  backend.memory().copy_in(buffer.data(), from, bytes);
   buffers_.push_back(std::move(buffer));
   return buffers_.back().data();
 }

@@ -25,8 +25,8 @@ struct LayerWeights {
 
 class ModelWeights {
  public:
-  // Copies every tensor of the file to the device. Errors: out_of_memory, naming the tensor; then
-  // nothing stays allocated.
+  // Copies every tensor of the file to the device, matrices in the layout that the backend asks
+  // for. Errors: out_of_memory, naming the tensor; then nothing stays allocated.
   static base::Result<ModelWeights> upload(const ModelSpec& spec, kernels::Backend& backend);
 
   kernels::WeightMatrix embedding;  // [vocab, d]
@@ -44,7 +44,8 @@ class ModelWeights {
   kernels::WeightMatrix matrix(const TensorRef& tensor, kernels::Backend& backend);
   WeightVector vector(const TensorRef& tensor, kernels::Backend& backend);
   LayerWeights layer(const LayerTensors& tensors, kernels::Backend& backend);
-  const std::byte* store(const TensorRef& tensor, kernels::Backend& backend);
+  const std::byte* store(const TensorRef& tensor, const std::byte* from, size_t bytes,
+                         kernels::Backend& backend);
 
   std::vector<kernels::DeviceBuffer> buffers_;
 };

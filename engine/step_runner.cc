@@ -1,12 +1,24 @@
 #include "engine/step_runner.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 
 namespace tinyloop::engine {
 
+using kernels::LinearArgs;
 using kernels::RowView;
+using kernels::WeightLayout;
+
+namespace {
+
+// The rows that a matrix reads: 8-bit ones where it lies in panels.
+RowView input_of(const kernels::WeightMatrix& weights, const RowView& x) {
+  return weights.layout == WeightLayout::panels ? x.as_q8() : x;
+}
+
+}  // namespace
 
 StepRunner::StepRunner(const ModelSpec& spec, const ModelWeights& weights, BufferPool& buffers,
                        KvCache& cache, kernels::Backend& backend)
@@ -84,11 +96,11 @@ void StepRunner::inject(const RowBatch& batch) {
     case Injection::linear:
       backend_.copy_rows({main, scratch, rows, d});
       backend_.copy_rows({e, scratch.from_column(d), rows, d});
-      backend_.linear({weights_.inject, scratch, branch, rows});
+      project(weights_.inject, scratch, branch, rows);
       return backend_.copy_rows({branch, main, rows, d});
     case Injection::diagonal:
       backend_.copy_rows({e, scratch, rows, d});
-      backend_.linear({weights_.inject, scratch, branch, rows});
+      project(weights_.inject, scratch, branch, rows);
       return backend_.scale_add({weights_.inject_decay.data, branch, main, rows, d});
   }
 }
@@ -108,10 +120,8 @@ void StepRunner::attention(const LayerWeights& weights, const RowBatch& batch,
   const RowView k = q.from_column(q_width), v = k.from_column(kv_width);
   const kernels::KvView cache = batch.view(cache_, cache_layer);
 
-  norm(buffers_.main(batch.slots()), weights.attn_norm, x, rows);
-  backend_.linear({weights.q, x, q, rows});
-  backend_.linear({weights.k, x, k, rows});
-  backend_.linear({weights.v, x, v, rows});
+  project_norm(buffers_.main(batch.slots()), weights.attn_norm,
+               {{{weights.q, q}, {weights.k, k}, {weights.v, v}}}, rows);
   head_norm(q, weights.q_norm, spec_.heads, rows);
   head_norm(k, weights.k_norm, spec_.kv_heads, rows);
   const float* table = buffers_.rope_table();
@@ -119,7 +129,7 @@ void StepRunner::attention(const LayerWeights& weights, const RowBatch& batch,
   backend_.rope({k, batch.positions(), table, rows, spec_.kv_heads, head_dim});
   backend_.kv_append({k, v, cache, rows});
   backend_.attention({q, out, cache, rows, spec_.heads});
-  backend_.linear({weights.o, out, x, rows});
+  project(weights.o, out, x, rows);
   join(weights.attn_post_norm, batch);
 }
 
@@ -129,11 +139,12 @@ void StepRunner::feed_forward(const LayerWeights& weights, const RowBatch& batch
   const RowView x = buffers_.norm(), out = buffers_.attn_down();
   const RowView gate = buffers_.scratch1(), up = gate.from_column(spec_.ffn);
 
-  norm(buffers_.main(batch.slots()), weights.ffn_norm, x, rows);
-  if (weights.gate) backend_.linear({weights.gate, x, gate, rows});
-  backend_.linear({weights.up, x, up, rows});
-  backend_.ffn_activation({spec_.ffn_type, gate, up, out, rows, spec_.ffn});
-  backend_.linear({weights.down, out, x, rows});
+  const Projection projections[] = {{weights.up, up}, {weights.gate, gate}};
+  project_norm(buffers_.main(batch.slots()), weights.ffn_norm,
+               std::span(projections).first(weights.gate ? 2 : 1), rows);
+  const RowView hidden = input_of(weights.down, out);
+  backend_.ffn_activation({spec_.ffn_type, gate, up, hidden, rows, spec_.ffn});
+  backend_.linear({weights.down, hidden, x, rows});
   join(weights.ffn_post_norm, batch);
 }
 
@@ -147,6 +158,31 @@ void StepRunner::join(const WeightVector& post_norm, const RowBatch& batch) {
 void StepRunner::norm(const RowView& x, const WeightVector& weight, const RowView& y,
                       int32_t rows) {
   backend_.rms_norm({x, y, weight.data, rows, 1, weight.size, spec_.eps});
+}
+
+// W · rms(x) for every projection. Matrices may differ in the form of the rows that they read: each
+// form is made once, in the norm buffer.
+void StepRunner::project_norm(const RowView& x, const WeightVector& weight,
+                              std::span<const Projection> projections, int32_t rows) {
+  for (const WeightLayout layout : {WeightLayout::rows, WeightLayout::panels}) {
+    std::array<LinearArgs, 3> layers;
+    size_t count = 0;
+    for (const Projection& p : projections) {
+      if (p.weights.layout != layout) continue;
+      layers[count++] = {p.weights, input_of(p.weights, buffers_.norm()), p.y, rows};
+    }
+    if (count == 0) continue;
+    norm(x, weight, layers[0].x, rows);
+    backend_.linear_all(std::span(layers).first(count));
+  }
+}
+
+// W · x. Leaves the rows of x in the form that W reads.
+void StepRunner::project(const kernels::WeightMatrix& weights, const RowView& x, const RowView& y,
+                         int32_t rows) {
+  const RowView input = input_of(weights, x);
+  if (input.type != x.type) backend_.quantise_rows({x, input, rows, weights.cols});
+  backend_.linear({weights, input, y, rows});
 }
 
 // q or k: a norm over each head, or over all heads at once; the weight's length says which.
@@ -179,10 +215,12 @@ void StepRunner::head_rows(size_t first, size_t count, LogitsSink& sink) {
   kernels::DeviceMemory& memory = backend_.memory();
   const auto* slots = static_cast<const int32_t*>(
       memory.stage(head_slots_.data() + first, count * sizeof(int32_t)));
-  const RowView main = buffers_.main(slots), x = buffers_.norm();
+  const RowView main = buffers_.main(slots), x = input_of(weights_.head, buffers_.norm());
   const auto rows = int32_t(count);
   if (weights_.output_norm) {
     norm(main, weights_.output_norm, x, rows);
+  } else if (x.type == kernels::ScalarType::q8) {
+    backend_.quantise_rows({main, x, rows, spec_.d_model});
   } else {
     backend_.copy_rows({main, x, rows, spec_.d_model});
   }

@@ -34,6 +34,12 @@ class StepRunner {
   void run(const StepPlan& plan, LogitsSink& sink);
 
  private:
+  // One linear layer of several that read the same rows.
+  struct Projection {
+    const kernels::WeightMatrix& weights;
+    kernels::RowView y;
+  };
+
   void enter(const RowBatch& batch);
   void iterate(const RowBatch& batch);
   void inject(const RowBatch& batch);
@@ -42,6 +48,10 @@ class StepRunner {
   void feed_forward(const LayerWeights& weights, const RowBatch& batch);
   void norm(const kernels::RowView& x, const WeightVector& weight, const kernels::RowView& y,
             int32_t rows);
+  void project_norm(const kernels::RowView& x, const WeightVector& weight,
+                    std::span<const Projection> projections, int32_t rows);
+  void project(const kernels::WeightMatrix& weights, const kernels::RowView& x,
+               const kernels::RowView& y, int32_t rows);
   void head_norm(const kernels::RowView& x, const WeightVector& weight, int32_t heads,
                  int32_t rows);
   void join(const WeightVector& post_norm, const RowBatch& batch);

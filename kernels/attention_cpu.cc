@@ -8,29 +8,71 @@
 #define HWY_TARGET_INCLUDE "kernels/attention_cpu.cc"
 #include <hwy/foreach_target.h>
 
-#include "kernels/cpu/dot-inl.h"
 #include "kernels/cpu/exp-inl.h"
+
+// For all targets: queries that are worked on together.
+#ifndef TINYLOOP_ATTENTION_QUERIES
+#define TINYLOOP_ATTENTION_QUERIES
+namespace tinyloop::kernels {
+inline constexpr int32_t kAttentionQueries = 8;
+}
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace tinyloop::kernels::HWY_NAMESPACE {
 
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// The cache of one sequence, as one K/V head sees it.
+// Whole vectors of the target, of positions (scores) or of dimensions (weighted sums). Their length
+// changes no bit: each lane is a sum of its own.
+using WideTag = hn::CappedTag<float, kPagePositions>;
+using Wide = hn::Vec<WideTag>;
+inline constexpr int32_t kWideLanes = int32_t(HWY_MIN(HWY_LANES(float), kPagePositions));
+
+// Queries that share each load of keys, or of values, and independent sums a query.
+#if (HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86) || HWY_ARCH_ARM
+inline constexpr int32_t kScoreQueries = 8, kWeighQueries = 4;  // 32 registers
+#else
+inline constexpr int32_t kScoreQueries = 4, kWeighQueries = 2;  // 16 registers
+#endif
+inline constexpr int32_t kWeighVectors = 4;
+
+// A vector of stored numbers, as f32.
+HWY_INLINE Wide load_wide(const float* from) {
+  return hn::LoadU(WideTag(), from);
+}
+HWY_INLINE Wide load_wide(const hwy::float16_t* from) {
+  return hn::PromoteTo(WideTag(), hn::LoadU(hn::Rebind<hwy::float16_t, WideTag>(), from));
+}
+
+HWY_INLINE float load_one(const float* from) {
+  return *from;
+}
+HWY_INLINE float load_one(const hwy::float16_t* from) {
+  const hn::FixedTag<hwy::float16_t, 1> tag;
+  return hn::GetLane(hn::PromoteTo(hn::FixedTag<float, 1>(), hn::LoadU(tag, from)));
+}
+
+// The cache of one sequence, as one K/V head sees it; Number is what the pages hold.
+template <class Number>
 struct HeadCache {
   const std::byte* const* pages;  // the sequence's page table
   size_t key_offset;              // bytes from a page's start to the head's keys
   size_t value_offset;
   int32_t head_dim;
 
-  const float* key(int32_t position) const { return at(position, key_offset); }
-  const float* value(int32_t position) const { return at(position, value_offset); }
+  // Dimension 0 of the keys of `position` and of those that follow it in its page; dimension d lies
+  // d · kPagePositions further.
+  const Number* keys(int32_t position) const {
+    return share(position, key_offset) + position % kPagePositions;
+  }
+  const Number* value(int32_t position) const {
+    return share(position, value_offset) + size_t(position % kPagePositions) * size_t(head_dim);
+  }
 
  private:
-  const float* at(int32_t position, size_t offset) const {
-    const std::byte* page = pages[position / kPagePositions];
-    return reinterpret_cast<const float*>(page + offset) +
-           size_t(position % kPagePositions) * size_t(head_dim);
+  const Number* share(int32_t position, size_t offset) const {
+    return reinterpret_cast<const Number*>(pages[position / kPagePositions] + offset);
   }
 };
 
@@ -41,21 +83,77 @@ struct Partial {
   float* values = nullptr;  // [head_dim]: Σ exp(score − max) · v
 };
 
-// scores[r][p − origin] = scale · q[r] · k[p] for begin <= p < end. A group of four positions that
-// reaches beyond the range reads a position inside it instead.
-HWY_INLINE void score_split(const HeadCache& cache, const float* const* q, int32_t rows,
-                            int32_t begin, int32_t end, float scale, float* scores) {
-  const int32_t origin = begin / kAttentionSplit * kAttentionSplit;
-  for (int32_t quad = begin / 4 * 4; quad < end; quad += 4) {
-    const float* keys[4];
-    for (int32_t j = 0; j < 4; ++j) keys[j] = cache.key(std::clamp(quad + j, begin, end - 1));
-    float dots[kTileRows * 4];
-    dot_tile(rows, keys, q, cache.head_dim, dots);
-    for (int32_t r = 0; r < rows; ++r) {
-      float* to = scores + r * kAttentionSplit + (quad - origin);
-      for (int32_t j = 0; j < 4; ++j) to[j] = dots[4 * r + j] * scale;
-    }
+// One head of one row. Attends to the positions [begin, end).
+struct Query {
+  const float* q;
+  float* out;
+  int32_t begin, end;
+  float* scores;  // [kAttentionSplit] of the current split, then softmax weights
+  Partial split, total;
+
+  // The part of its range that lies in [from, to).
+  int32_t first(int32_t from) const { return std::max(begin, from); }
+  int32_t last(int32_t to) const { return std::min(end, to); }
+  bool touches(int32_t from, int32_t to) const { return first(from) < last(to); }
+};
+
+// scores[r][p − origin] = scale · q[r] · k[p] for kVectors vectors of positions from `position` on.
+// The dimensions are added up in order.
+template <int32_t kQueries, int32_t kVectors, class Number>
+HWY_INLINE void score_vectors(const HeadCache<Number>& cache, const Query* queries,
+                              int32_t position, float scale) {
+  const Number* keys[kVectors];
+  Wide sums[kQueries][kVectors];
+  repeat<kVectors>([&](auto v) TINYLOOP_LAMBDA {
+    keys[v] = cache.keys(position + v * kWideLanes);
+    repeat<kQueries>([&](auto r) TINYLOOP_LAMBDA { sums[r][v] = hn::Zero(WideTag()); });
+  });
+  for (int32_t d = 0; d < cache.head_dim; ++d) {
+    Wide k[kVectors];
+    repeat<kVectors>([&](auto v)
+                         TINYLOOP_LAMBDA { k[v] = load_wide(keys[v] + d * kPagePositions); });
+    repeat<kQueries>([&](auto r) TINYLOOP_LAMBDA {
+      const Wide q = hn::Set(WideTag(), queries[r].q[d]);
+      repeat<kVectors>([&](auto v)
+                           TINYLOOP_LAMBDA { sums[r][v] = hn::MulAdd(q, k[v], sums[r][v]); });
+    });
   }
+  repeat<kQueries>([&](auto r) TINYLOOP_LAMBDA {
+    float* to = queries[r].scores + position % kAttentionSplit;
+    repeat<kVectors>([&](auto v) TINYLOOP_LAMBDA {
+      hn::StoreU(hn::Mul(sums[r][v], hn::Set(WideTag(), scale)), WideTag(), to + v * kWideLanes);
+    });
+  });
+}
+
+// As many whole groups of kQueries as there are, against whole vectors over [from, to); returns the
+// first query left over.
+template <int32_t kQueries, class Number>
+HWY_INLINE int32_t score_queries(const HeadCache<Number>& cache, const Query* queries, int32_t done,
+                                 int32_t count, int32_t from, int32_t to, float scale) {
+  constexpr int32_t kVectors = HWY_MIN(4, 8 / kQueries), kStep = kVectors * kWideLanes;
+  for (; done + kQueries <= count; done += kQueries) {
+    int32_t p = from / kWideLanes * kWideLanes;
+    for (; p + kStep <= to; p += kStep) {
+      score_vectors<kQueries, kVectors>(cache, queries + done, p, scale);
+    }
+    for (; p < to; p += kWideLanes) score_vectors<kQueries, 1>(cache, queries + done, p, scale);
+  }
+  return done;
+}
+
+// The scores of [from, to) within one split, and of what else lies in its vectors: that may be
+// anything, also not a number, and is masked afterwards.
+template <class Number>
+HWY_INLINE void score_split(const HeadCache<Number>& cache, const Query* queries, int32_t count,
+                            int32_t from, int32_t to, float scale) {
+  int32_t done = 0;
+  if constexpr (kScoreQueries == 8) {
+    done = score_queries<8>(cache, queries, done, count, from, to, scale);
+  }
+  done = score_queries<4>(cache, queries, done, count, from, to, scale);
+  done = score_queries<2>(cache, queries, done, count, from, to, scale);
+  score_queries<1>(cache, queries, done, count, from, to, scale);
 }
 
 // Turns the scores of [begin, end) into exp(score − max), 0 outside up to whole groups of lanes.
@@ -76,54 +174,104 @@ HWY_INLINE void softmax_split(int32_t begin, int32_t end, float* scores, Partial
   out.sum = sum(sums);
 }
 
-// One vector of eight dimensions (or `rest` of them) of the weighted sum, in order of position.
-template <class Read>
-HWY_INLINE Lanes weigh_lanes(const HeadCache& cache, int32_t begin, int32_t end,
-                             const float* weights, Read read) {
-  Lanes total = splat(0.0f);
-  for (int32_t p = begin; p < end;) {
-    const int32_t page_end = std::min(end, (p / kPagePositions + 1) * kPagePositions);
-    const float* v = cache.value(p);
-    for (; p < page_end; ++p, v += cache.head_dim) {
-      total = multiply_add(splat(weights[p % kAttentionSplit]), read(v), total);
-    }
-  }
-  return total;
-}
-
-// Four such vectors at once: the same sums, four independent chains.
-HWY_INLINE void weigh_four(const HeadCache& cache, int32_t begin, int32_t end, const float* weights,
-                           int32_t dim, float* out) {
-  Lanes total[4] = {splat(0.0f), splat(0.0f), splat(0.0f), splat(0.0f)};
-  for (int32_t p = begin; p < end;) {
-    const int32_t page_end = std::min(end, (p / kPagePositions + 1) * kPagePositions);
-    const float* v = cache.value(p) + dim;
-    for (; p < page_end; ++p, v += cache.head_dim) {
-      const Lanes weight = splat(weights[p % kAttentionSplit]);
-      repeat<4>([&](auto j) TINYLOOP_LAMBDA {
-        total[j] = multiply_add(weight, load(v + j * kLanes), total[j]);
+// values[r][dim …] += Σ weight · v over the positions [from, to), in their order, for kVectors
+// vectors of dimensions.
+template <int32_t kQueries, int32_t kVectors, class Number>
+HWY_INLINE void weigh_vectors(const HeadCache<Number>& cache, const Query* queries, int32_t from,
+                              int32_t to, int32_t dim) {
+  Wide sums[kQueries][kVectors];
+  const float* weights[kQueries];
+  repeat<kQueries>([&](auto r) TINYLOOP_LAMBDA {
+    weights[r] = queries[r].scores + from % kAttentionSplit;
+    repeat<kVectors>([&](auto v) TINYLOOP_LAMBDA {
+      sums[r][v] = hn::LoadU(WideTag(), queries[r].split.values + dim + v * kWideLanes);
+    });
+  });
+  for (int32_t p = from; p < to;) {
+    const int32_t run = std::min(to, (p / kPagePositions + 1) * kPagePositions) - p;
+    const Number* value = cache.value(p) + dim;
+    for (int32_t i = 0; i < run; ++i, value += cache.head_dim) {
+      Wide v[kVectors];
+      repeat<kVectors>([&](auto j) TINYLOOP_LAMBDA { v[j] = load_wide(value + j * kWideLanes); });
+      repeat<kQueries>([&](auto r) TINYLOOP_LAMBDA {
+        const Wide weight = hn::Set(WideTag(), weights[r][i]);
+        repeat<kVectors>(
+            [&](auto j) TINYLOOP_LAMBDA { sums[r][j] = hn::MulAdd(weight, v[j], sums[r][j]); });
       });
     }
+    repeat<kQueries>([&](auto r) TINYLOOP_LAMBDA { weights[r] += run; });
+    p += run;
   }
-  repeat<4>([&](auto j) TINYLOOP_LAMBDA { store(total[j], out + dim + j * kLanes); });
+  repeat<kQueries>([&](auto r) TINYLOOP_LAMBDA {
+    repeat<kVectors>([&](auto v) TINYLOOP_LAMBDA {
+      hn::StoreU(sums[r][v], WideTag(), queries[r].split.values + dim + v * kWideLanes);
+    });
+  });
 }
 
-HWY_INLINE void weigh_split(const HeadCache& cache, int32_t begin, int32_t end,
-                            const float* weights, float* out) {
-  int32_t dim = 0;
-  for (; dim + 4 * kLanes <= cache.head_dim; dim += 4 * kLanes) {
-    weigh_four(cache, begin, end, weights, dim, out);
+// The same for dimensions from `dim` on, which do not fill a vector.
+template <class Number>
+HWY_INLINE void weigh_rest(const HeadCache<Number>& cache, const Query& query, int32_t from,
+                           int32_t to, int32_t dim) {
+  for (int32_t p = from; p < to; ++p) {
+    const float weight = query.scores[p % kAttentionSplit];
+    const Number* value = cache.value(p);
+    for (int32_t d = dim; d < cache.head_dim; ++d) {
+      query.split.values[d] += weight * load_one(value + d);
+    }
   }
-  for (; dim + kLanes <= cache.head_dim; dim += kLanes) {
-    store(weigh_lanes(cache, begin, end, weights,
-                      [dim](const float* v) TINYLOOP_LAMBDA { return load(v + dim); }),
-          out + dim);
+}
+
+template <int32_t kQueries, class Number>
+HWY_INLINE int32_t weigh_queries(const HeadCache<Number>& cache, const Query* queries, int32_t done,
+                                 int32_t count, int32_t from, int32_t to) {
+  for (; done + kQueries <= count; done += kQueries) {
+    const Query* some = queries + done;
+    int32_t dim = 0;
+    for (; dim + kWeighVectors * kWideLanes <= cache.head_dim; dim += kWeighVectors * kWideLanes) {
+      weigh_vectors<kQueries, kWeighVectors>(cache, some, from, to, dim);
+    }
+    for (; dim + kWideLanes <= cache.head_dim; dim += kWideLanes) {
+      weigh_vectors<kQueries, 1>(cache, some, from, to, dim);
+    }
+    if (dim == cache.head_dim) continue;
+    for (int32_t r = 0; r < kQueries; ++r) weigh_rest(cache, some[r], from, to, dim);
   }
-  if (const int32_t rest = cache.head_dim - dim; rest > 0) {
-    store_first(weigh_lanes(cache, begin, end, weights,
-                            [dim, rest](const float* v)
-                                TINYLOOP_LAMBDA { return load_first(v + dim, rest); }),
-                out + dim, rest);
+  return done;
+}
+
+template <class Number>
+HWY_INLINE void weigh_range(const HeadCache<Number>& cache, const Query* queries, int32_t count,
+                            int32_t from, int32_t to) {
+  if (from >= to) return;
+  int32_t done = 0;
+  if constexpr (kWeighQueries == 4) {
+    done = weigh_queries<4>(cache, queries, done, count, from, to);
+  }
+  done = weigh_queries<2>(cache, queries, done, count, from, to);
+  weigh_queries<1>(cache, queries, done, count, from, to);
+}
+
+// The weighted sums of a split. Positions that all queries attend to are read once; before and
+// after them each query goes alone, so that it meets no value outside its own range.
+template <class Number>
+HWY_INLINE void weigh_split(const HeadCache<Number>& cache, const Query* queries, int32_t count,
+                            int32_t from, int32_t to) {
+  int32_t common_first = from, common_last = to;
+  for (int32_t r = 0; r < count; ++r) {
+    common_first = std::max(common_first, queries[r].begin);
+    common_last = std::min(common_last, queries[r].end);
+    std::fill_n(queries[r].split.values, cache.head_dim, 0.0f);
+  }
+  if (common_first >= common_last) common_first = common_last = to;
+  for (int32_t r = 0; r < count; ++r) {
+    weigh_range(cache, queries + r, 1, queries[r].first(from),
+                std::min(queries[r].last(to), common_first));
+  }
+  weigh_range(cache, queries, count, common_first, common_last);
+  for (int32_t r = 0; r < count; ++r) {
+    weigh_range(cache, queries + r, 1, std::max(queries[r].first(from), common_last),
+                queries[r].last(to));
   }
 }
 
@@ -141,66 +289,94 @@ HWY_INLINE void merge_split(int32_t head_dim, const Partial& next, Partial& tota
   });
 }
 
-// Up to kTileRows heads of one row that share a K/V head. Workspace: scores [kTileRows][split],
-// values of one split [head_dim], running values [kTileRows][head_dim].
-HWY_INLINE void attend_heads(const HeadCache& cache, const float* const* q, float* const* out,
-                             int32_t heads, int32_t begin, int32_t end, float scale,
-                             float* workspace) {
+// Queries of one sequence that share a K/V head: consecutive rows, all or some of the head's group.
+template <class Number>
+HWY_INLINE void attend(const HeadCache<Number>& cache, Query* queries, int32_t count, float scale) {
   const int32_t dim = cache.head_dim;
-  float* scores = workspace;
-  float* split_values = scores + kTileRows * kAttentionSplit;
-  Partial totals[kTileRows];
-  for (int32_t h = 0; h < heads; ++h) {
-    totals[h].values = split_values + (h + 1) * dim;
-    std::fill_n(totals[h].values, dim, 0.0f);
+  int32_t begin = queries[0].begin, end = queries[0].end;
+  for (int32_t r = 0; r < count; ++r) {
+    begin = std::min(begin, queries[r].begin);
+    end = std::max(end, queries[r].end);
+    std::fill_n(queries[r].total.values, dim, 0.0f);
   }
   for (int32_t from = begin; from < end;) {
     const int32_t origin = from / kAttentionSplit * kAttentionSplit;
     const int32_t to = std::min(end, origin + kAttentionSplit);
-    score_split(cache, q, heads, from, to, scale, scores);
-    for (int32_t h = 0; h < heads; ++h) {
-      Partial split{.values = split_values};
-      float* weights = scores + h * kAttentionSplit;
-      softmax_split(from - origin, to - origin, weights, split);
-      weigh_split(cache, from, to, weights, split.values);
-      merge_split(dim, split, totals[h]);
+    score_split(cache, queries, count, from, to, scale);
+    for (int32_t r = 0; r < count; ++r) {
+      Query& query = queries[r];
+      if (!query.touches(from, to)) continue;
+      softmax_split(query.first(from) - origin, query.last(to) - origin, query.scores, query.split);
+    }
+    weigh_split(cache, queries, count, from, to);
+    for (int32_t r = 0; r < count; ++r) {
+      if (queries[r].touches(from, to)) merge_split(dim, queries[r].split, queries[r].total);
     }
     from = to;
   }
-  for (int32_t h = 0; h < heads; ++h) {
-    const Lanes factor = splat(1.0f / totals[h].sum);
+  for (int32_t r = 0; r < count; ++r) {
+    const Partial& total = queries[r].total;
+    const Lanes factor = splat(1.0f / total.sum);
     for_lanes(dim, [&](auto read, auto write) TINYLOOP_LAMBDA {
-      write(multiply(read(totals[h].values), factor), out[h]);
+      write(multiply(read(total.values), factor), queries[r].out);
     });
   }
 }
 
-// Items [first, last) of the rows · kv_heads there are. `scale` = 1 / sqrt(head_dim).
-void attend_items(const AttentionArgs& args, int64_t first, int64_t last, float scale,
-                  float* workspace) {
+// Rows [row, row + rows) of one sequence, at consecutive positions, against one K/V head.
+template <class Number>
+HWY_INLINE void attend_rows(const AttentionArgs& args, int32_t row, int32_t rows, int32_t kv_head,
+                            float scale, float* workspace) {
   const KvView& kv = args.cache;
   const KvLayout& layout = kv.layout;
-  const int32_t group = args.heads / layout.kv_heads;
+  const int32_t group = args.heads / layout.kv_heads, table = kv.row_table[row];
+  const int32_t window = kv.windows[table];
+  const HeadCache<Number> cache{
+      kv.pages + kv.tables[table],
+      kv.layer_offset + layout.key_index(kv_head, 0, 0) * sizeof(Number),
+      kv.layer_offset + layout.value_index(kv_head, 0, 0) * sizeof(Number), layout.head_dim};
+  for (int32_t done = 0; done < rows * group; done += kAttentionQueries) {
+    Query queries[kAttentionQueries];
+    const int32_t count = std::min(kAttentionQueries, rows * group - done);
+    float* space = workspace;
+    for (int32_t i = 0; i < count; ++i) {
+      const int32_t r = row + (done + i) / group, head = kv_head * group + (done + i) % group;
+      const size_t column = size_t(head) * size_t(layout.head_dim);
+      const int32_t position = kv.positions[r];
+      queries[i] = {args.q.f32_row(r) + column,
+                    args.out.f32_row(r) + column,
+                    window > 0 ? std::max(0, position - window + 1) : 0,
+                    position + 1,
+                    space,
+                    {.values = space + kAttentionSplit},
+                    {.values = space + kAttentionSplit + layout.head_dim}};
+      space += kAttentionSplit + 2 * layout.head_dim;
+    }
+    attend(cache, queries, count, scale);
+  }
+}
+
+// Items [first, last) of the tiles of `tile_rows` rows, times the K/V heads. A tile is cut where
+// the sequence changes or positions do not follow each other.
+void attend_items(const AttentionArgs& args, int64_t first, int64_t last, int32_t tile_rows,
+                  float scale, float* workspace) {
+  const KvView& kv = args.cache;
   for (int64_t item = first; item < last; ++item) {
-    const auto row = int32_t(item / layout.kv_heads);
-    const auto kv_head = int32_t(item % layout.kv_heads);
-    const int32_t table = kv.row_table[row], position = kv.positions[row];
-    const int32_t window = kv.windows[table];
-    const int32_t begin = window > 0 ? std::max(0, position - window + 1) : 0;
-    const size_t key_offset =
-        kv.layer_offset + size_t(kv_head) * layout.head_elements() * sizeof(float);
-    const HeadCache cache{kv.pages + kv.tables[table], key_offset,
-                          key_offset + layout.half_elements() * sizeof(float), layout.head_dim};
-    for (int32_t h = 0; h < group; h += kTileRows) {
-      const int32_t heads = std::min(kTileRows, group - h);
-      const float* q[kTileRows];
-      float* out[kTileRows];
-      for (int32_t i = 0; i < heads; ++i) {
-        const size_t column = size_t(kv_head * group + h + i) * size_t(layout.head_dim);
-        q[i] = args.q.f32_row(row) + column;
-        out[i] = args.out.f32_row(row) + column;
+    const auto kv_head = int32_t(item % kv.layout.kv_heads);
+    int32_t row = int32_t(item / kv.layout.kv_heads) * tile_rows;
+    const int32_t end = std::min(row + tile_rows, args.rows);
+    while (row < end) {
+      int32_t next = row + 1;
+      while (next < end && kv.row_table[next] == kv.row_table[row] &&
+             kv.positions[next] == kv.positions[next - 1] + 1) {
+        ++next;
       }
-      attend_heads(cache, q, out, heads, begin, position + 1, scale, workspace);
+      if (kv.layout.type == ScalarType::f16) {
+        attend_rows<hwy::float16_t>(args, row, next - row, kv_head, scale, workspace);
+      } else {
+        attend_rows<float>(args, row, next - row, kv_head, scale, workspace);
+      }
+      row = next;
     }
   }
 }
@@ -220,8 +396,6 @@ HWY_EXPORT(attend_items);
 
 namespace {
 
-constexpr int32_t kMaxTileRows = 4;  // the largest kTileRows of any target
-
 // Multiply-adds of an average item.
 int64_t item_work(const AttentionArgs& args) {
   int64_t positions = 0;
@@ -239,17 +413,19 @@ int64_t item_work(const AttentionArgs& args) {
 void attention_cpu(CpuContext& cpu, const AttentionArgs& args) {
   const KvLayout& layout = args.cache.layout;
   TINYLOOP_CHECK(args.q.type == ScalarType::f32 && args.out.type == ScalarType::f32);
-  TINYLOOP_CHECK(layout.type == ScalarType::f32 && layout.head_dim > 0 && layout.kv_heads > 0);
+  TINYLOOP_CHECK(layout.type == ScalarType::f32 || layout.type == ScalarType::f16);
+  TINYLOOP_CHECK(layout.head_dim > 0 && layout.kv_heads > 0);
   TINYLOOP_CHECK(args.heads > 0 && args.heads % layout.kv_heads == 0);
-  TINYLOOP_CHECK(size_t(kMaxTileRows) * kAttentionSplit +
-                     size_t(kMaxTileRows + 1) * size_t(layout.head_dim) <=
+  TINYLOOP_CHECK(kAttentionQueries * (kAttentionSplit + 2 * size_t(layout.head_dim)) <=
                  CpuContext::kWorkspaceFloats);
   if (args.rows == 0) return;
   const auto scale = float(1.0 / std::sqrt(double(layout.head_dim)));
-  cpu.for_items(int64_t{args.rows} * layout.kv_heads, item_work(args),
+  const int32_t tile = std::max(1, kAttentionQueries / (args.heads / layout.kv_heads));
+  const int64_t tiles = (args.rows + tile - 1) / tile;
+  cpu.for_items(tiles * layout.kv_heads, item_work(args) * std::min(tile, args.rows),
                 [&](int64_t first, int64_t last, int32_t thread) {
                   HWY_DYNAMIC_DISPATCH(attend_items)
-                  (args, first, last, scale, cpu.workspace(thread));
+                  (args, first, last, tile, scale, cpu.workspace(thread));
                 });
 }
 

@@ -19,6 +19,7 @@
 #include "kernels/kv_append.h"
 #include "kernels/linear.h"
 #include "kernels/logits.h"
+#include "kernels/quantise_rows.h"
 #include "kernels/residual_add.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
@@ -34,11 +35,17 @@ class Backend {
   virtual DeviceMemory& memory() = 0;
   virtual ScalarType scratch_type() const = 0;  // of norm, scratch1, attn_down
   virtual ScalarType kv_type() const = 0;       // of K/V pages
+  // How matrices of a type are to be laid out in memory() for the linear layers. Rows that meet
+  // panels are to be q8.
+  virtual WeightLayout weight_layout(WeightType type) const = 0;
   virtual std::string description() const = 0;  // "cpu (AVX3, 2 threads)": all that fixes the bits
 
   virtual void embed(const EmbedArgs& args) = 0;
   virtual void rms_norm(const RmsNormArgs& args) = 0;
-  virtual void linear(const LinearArgs& args) = 0;
+  // Several layers, none of which reads what another writes: started together.
+  virtual void linear_all(std::span<const LinearArgs> layers) = 0;
+  void linear(const LinearArgs& layer) { linear_all({&layer, 1}); }
+  virtual void quantise_rows(const QuantiseRowsArgs& args) = 0;
   virtual void rope(const RopeArgs& args) = 0;
   virtual void kv_append(const KvAppendArgs& args) = 0;
   virtual void attention(const AttentionArgs& args) = 0;

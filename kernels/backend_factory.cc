@@ -22,7 +22,7 @@ base::Result<std::unique_ptr<Backend>> make_cpu_backend(const ModelOptions& opti
       int32_t(std::clamp(std::thread::hardware_concurrency(), 1u, unsigned{base::kMaxCpuThreads}));
   const int32_t threads = options.cpu_threads == 0 ? cores : options.cpu_threads;
   try {
-    return std::make_unique<CpuBackend>(threads, options.memory_budget_bytes);
+    return std::make_unique<CpuBackend>(options.mode, threads, options.memory_budget_bytes);
   } catch (const base::Failure& failure) {
     return failure.error();
   } catch (const std::bad_alloc&) {
@@ -33,8 +33,8 @@ base::Result<std::unique_ptr<Backend>> make_cpu_backend(const ModelOptions& opti
 }  // namespace
 
 base::Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options) {
-  if (options.mode != ArithmeticMode::f32) {
-    return invalid("mode = " + std::to_string(int(options.mode)) + ": must be f32");
+  if (options.mode != ArithmeticMode::int8 && options.mode != ArithmeticMode::f32) {
+    return invalid("mode = " + std::to_string(int(options.mode)) + ": must be int8 or f32");
   }
   if (options.device == "cpu") return make_cpu_backend(options);
   return invalid("device = \"" + options.device + "\": must be \"cpu\"");

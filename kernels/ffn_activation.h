@@ -15,7 +15,7 @@ struct FfnActivationArgs {
   FfnType type = FfnType::swiglu;
   RowView gate;  // [rows, cols] scratch type
   RowView up;    // [rows, cols] scratch type
-  RowView y;     // [rows, cols] scratch type; may be the rows of `up`
+  RowView y;     // [rows, cols] scratch type, may be the rows of `up`; or q8, where 32 divides cols
   int32_t rows = 0;
   int32_t cols = 0;
 };

@@ -6,6 +6,7 @@
 #include <hwy/foreach_target.h>
 
 #include "kernels/cpu/exp-inl.h"
+#include "kernels/cpu/quantise-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tinyloop::kernels::HWY_NAMESPACE {
@@ -21,6 +22,11 @@ HWY_INLINE Lanes silu(const Lanes& z) {
       z);
 }
 
+HWY_INLINE Lanes squared_relu(const Lanes& z) {
+  const Lanes positive = maximum(z, splat(0.0f));
+  return multiply(positive, positive);
+}
+
 void activate_row(const FfnActivationArgs& args, int32_t row) {
   const float* up = args.up.f32_row(row);
   float* y = args.y.f32_row(row);
@@ -29,10 +35,23 @@ void activate_row(const FfnActivationArgs& args, int32_t row) {
     for_lanes(args.cols, [&](auto read, auto write)
                              TINYLOOP_LAMBDA { write(multiply(silu(read(gate)), read(up)), y); });
   } else {
-    for_lanes(args.cols, [&](auto read, auto write) TINYLOOP_LAMBDA {
-      const Lanes positive = maximum(read(up), splat(0.0f));
-      write(multiply(positive, positive), y);
-    });
+    for_lanes(args.cols,
+              [&](auto read, auto write) TINYLOOP_LAMBDA { write(squared_relu(read(up)), y); });
+  }
+}
+
+// The same values, rounded to 8 bits.
+void activate_row_to_q8(const FfnActivationArgs& args, int32_t row) {
+  const float* up = args.up.f32_row(row);
+  QuantisedBlock* y = args.y.q8_row(row);
+  if (args.type == FfnType::swiglu) {
+    const float* gate = args.gate.f32_row(row);
+    quantise_row(
+        args.cols,
+        [&](int32_t k) TINYLOOP_LAMBDA { return multiply(silu(load(gate + k)), load(up + k)); }, y);
+  } else {
+    quantise_row(
+        args.cols, [&](int32_t k) TINYLOOP_LAMBDA { return squared_relu(load(up + k)); }, y);
   }
 }
 
@@ -46,11 +65,19 @@ HWY_AFTER_NAMESPACE();
 namespace tinyloop::kernels {
 
 HWY_EXPORT(activate_row);
+HWY_EXPORT(activate_row_to_q8);
 
 void ffn_activation_cpu(CpuContext& cpu, const FfnActivationArgs& args) {
   constexpr int64_t kElementWork = 4;  // an exponential beside a multiply-add
-  TINYLOOP_CHECK(args.up.type == ScalarType::f32 && args.y.type == ScalarType::f32);
+  TINYLOOP_CHECK(args.up.type == ScalarType::f32);
   TINYLOOP_CHECK(args.type == FfnType::relu2 || args.gate.type == ScalarType::f32);
+  if (args.y.type == ScalarType::q8) {
+    TINYLOOP_CHECK(args.cols % QuantisedBlock::kValues == 0);
+    return cpu.for_rows(args.rows, args.cols * kElementWork, [&](int32_t row) {
+      HWY_DYNAMIC_DISPATCH(activate_row_to_q8)(args, row);
+    });
+  }
+  TINYLOOP_CHECK(args.y.type == ScalarType::f32);
   cpu.for_rows(args.rows, args.cols * kElementWork, [&](int32_t row) {
     HWY_DYNAMIC_DISPATCH(activate_row)(args, row);
   });

@@ -12,7 +12,9 @@ namespace tinyloop::kernels {
 // at place p % 16.
 inline constexpr int32_t kPagePositions = 16;
 
-// One attention layer's share of a page: K [kv_heads][16][head_dim], then V likewise. A page holds
+// One attention layer's share of a page: K [kv_heads][head_dim][16], then V
+// [kv_heads][16][head_dim]. A vector of K holds one dimension of many positions and one of V many
+// dimensions of one position: then neither scores nor weighted sums add across lanes. A page holds
 // such shares for every layer of its slot group, one after another.
 struct KvLayout {
   ScalarType type = ScalarType::f32;
@@ -21,6 +23,14 @@ struct KvLayout {
 
   size_t head_elements() const { return size_t(kPagePositions) * size_t(head_dim); }
   size_t half_elements() const { return size_t(kv_heads) * head_elements(); }  // K, or V
+  // Elements from the share's start to one number; `place` is the position's in its page.
+  size_t key_index(int32_t head, int32_t place, int32_t dim) const {
+    return size_t(head) * head_elements() + size_t(dim) * kPagePositions + size_t(place);
+  }
+  size_t value_index(int32_t head, int32_t place, int32_t dim) const {
+    return half_elements() + size_t(head) * head_elements() + size_t(place) * size_t(head_dim) +
+           size_t(dim);
+  }
   size_t layer_bytes() const { return 2 * half_elements() * size_of(type); }
 };
 

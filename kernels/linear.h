@@ -1,8 +1,10 @@
-// Linear layer over quantised weights: y[r, o] = Σ_k W[o, k] · x[r, k].
+// Linear layers over quantised weights: y[r, o] = Σ_k W[o, k] · x[r, k].
 //
-// Determinism: the sum over k is taken in one order fixed by `weights.cols` alone. Row count, tiles
-// and threads change who computes an output, never how.
+// Determinism: the sum over k is taken in one order fixed by `weights.cols` alone. Row count,
+// tiles, threads and the other layers of a call change who computes an output, never how.
 #pragma once
+
+#include <span>
 
 #include "kernels/row_view.h"
 #include "kernels/weight.h"
@@ -13,11 +15,16 @@ class CpuContext;
 
 struct LinearArgs {
   WeightMatrix weights;  // W [out, in], any weight type
-  RowView x;             // [rows, in] scratch type
+  RowView x;             // [rows, in] scratch type; q8 where the weights lie in panels
   RowView y;             // [rows, out] scratch type, or f32
   int32_t rows = 0;
 };
 
-void linear_cpu(CpuContext& cpu, const LinearArgs& args);
+// Several layers at once, none of which reads what another writes.
+void linear_cpu(CpuContext& cpu, std::span<const LinearArgs> layers);
+
+inline void linear_cpu(CpuContext& cpu, const LinearArgs& layer) {
+  linear_cpu(cpu, {&layer, 1});
+}
 
 }  // namespace tinyloop::kernels

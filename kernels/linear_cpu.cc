@@ -147,6 +147,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "base/check.h"
 #include "kernels/cpu/cpu_context.h"
+#include "kernels/cpu/linear_int8.h"
 
 namespace tinyloop::kernels {
 
@@ -174,9 +175,7 @@ int64_t chunk_outputs(const LinearArgs& args, int32_t tile, int32_t threads) {
   return (std::max(least, std::min(most, fair)) + 3) / 4 * 4;
 }
 
-}  // namespace
-
-void linear_cpu(CpuContext& cpu, const LinearArgs& args) {
+void linear_f32(CpuContext& cpu, const LinearArgs& args) {
   const WeightMatrix& weights = args.weights;
   TINYLOOP_CHECK(args.x.type == ScalarType::f32 && args.y.type == ScalarType::f32);
   TINYLOOP_CHECK(weights.data != nullptr && weights.cols > 0 && args.rows >= 0);
@@ -188,6 +187,22 @@ void linear_cpu(CpuContext& cpu, const LinearArgs& args) {
     HWY_DYNAMIC_DISPATCH(linear_outputs)
     (args, int32_t(first), int32_t(last), tile, cpu.workspace(thread));
   });
+}
+
+}  // namespace
+
+void linear_cpu(CpuContext& cpu, std::span<const LinearArgs> layers) {
+  const auto in_panels = [](const LinearArgs& layer) {
+    return layer.weights.layout == WeightLayout::panels;
+  };
+  if (std::all_of(layers.begin(), layers.end(), in_panels)) return linear_int8_cpu(cpu, layers);
+  for (const LinearArgs& layer : layers) {
+    if (in_panels(layer)) {
+      linear_int8_cpu(cpu, {&layer, 1});
+    } else {
+      linear_f32(cpu, layer);
+    }
+  }
 }
 
 }  // namespace tinyloop::kernels

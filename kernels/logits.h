@@ -11,7 +11,7 @@ class CpuContext;
 
 struct LogitsArgs {
   WeightMatrix head;        // W [vocab, d], any weight type
-  RowView x;                // [rows, d] scratch type
+  RowView x;                // [rows, d] scratch type; q8 where the head lies in panels
   float* logits = nullptr;  // [rows, vocab] f32, dense
   int32_t rows = 0;
   float softcap = 0.0f;

@@ -12,7 +12,7 @@ class CpuContext;
 // depends on `cols` alone.
 struct RmsNormArgs {
   RowView x;                      // [rows, groups · cols]; f32, or the backend's scratch type
-  RowView y;                      // likewise
+  RowView y;                      // likewise; or q8, where groups = 1 and 32 divides cols
   const float* weight = nullptr;  // [cols] f32, shared by the groups
   int32_t rows = 0;
   int32_t groups = 1;  // 1: the whole row; heads: per-head norm of q or k

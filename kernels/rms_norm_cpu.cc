@@ -7,23 +7,40 @@
 #define HWY_TARGET_INCLUDE "kernels/rms_norm_cpu.cc"
 #include <hwy/foreach_target.h>
 
-#include "kernels/cpu/lanes-inl.h"
+#include "kernels/cpu/quantise-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tinyloop::kernels::HWY_NAMESPACE {
 
-HWY_INLINE void norm_vector(const float* x, const float* weight, int32_t cols, float eps,
-                            float* y) {
+// 1 / sqrt(mean(x²) + eps), in every lane.
+HWY_INLINE Lanes norm_factor(const float* x, int32_t cols, float eps) {
   Lanes squares = splat(0.0f);
   for_lanes(cols, [&](auto read, auto) TINYLOOP_LAMBDA {
     const Lanes xs = read(x);
     squares = multiply_add(xs, xs, squares);
   });
   const double mean = double(sum(squares)) / double(cols);
-  const Lanes factor = splat(float(1.0 / std::sqrt(mean + double(eps))));
+  return splat(float(1.0 / std::sqrt(mean + double(eps))));
+}
+
+HWY_INLINE void norm_vector(const float* x, const float* weight, int32_t cols, float eps,
+                            float* y) {
+  const Lanes factor = norm_factor(x, cols, eps);
   for_lanes(cols, [&](auto read, auto write) TINYLOOP_LAMBDA {
     write(multiply(multiply(read(x), factor), read(weight)), y);
   });
+}
+
+// The same values, rounded to 8 bits.
+void norm_row_to_q8(const RmsNormArgs& args, int32_t row) {
+  const float* x = args.x.f32_row(row);
+  const float* weight = args.weight;
+  const Lanes factor = norm_factor(x, args.cols, args.eps);
+  quantise_row(
+      args.cols,
+      [&](int32_t k)
+          TINYLOOP_LAMBDA { return multiply(multiply(load(x + k), factor), load(weight + k)); },
+      args.y.q8_row(row));
 }
 
 // Vectors [first, last) of the rows · groups there are.
@@ -46,10 +63,18 @@ HWY_AFTER_NAMESPACE();
 namespace tinyloop::kernels {
 
 HWY_EXPORT(norm_vectors);
+HWY_EXPORT(norm_row_to_q8);
 
 void rms_norm_cpu(CpuContext& cpu, const RmsNormArgs& args) {
-  TINYLOOP_CHECK(args.x.type == ScalarType::f32 && args.y.type == ScalarType::f32);
   TINYLOOP_CHECK(args.weight != nullptr && args.groups > 0 && args.cols > 0);
+  TINYLOOP_CHECK(args.x.type == ScalarType::f32);
+  if (args.y.type == ScalarType::q8) {
+    TINYLOOP_CHECK(args.groups == 1 && args.cols % QuantisedBlock::kValues == 0);
+    return cpu.for_rows(args.rows, args.cols, [&](int32_t row) {
+      HWY_DYNAMIC_DISPATCH(norm_row_to_q8)(args, row);
+    });
+  }
+  TINYLOOP_CHECK(args.y.type == ScalarType::f32);
   cpu.for_items(int64_t{args.rows} * args.groups, args.cols,
                 [&](int64_t first, int64_t last, int32_t) {
                   HWY_DYNAMIC_DISPATCH(norm_vectors)(args, first, last);

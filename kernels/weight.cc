@@ -7,11 +7,37 @@
 #include <hwy/foreach_target.h>
 
 #include "kernels/cpu/decode-inl.h"
+#include "kernels/weight_panels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tinyloop::kernels::HWY_NAMESPACE {
 
+HWY_INLINE float half_at(const std::byte* halves, int32_t index) {
+  return hn::GetLane(splat_half(halves + size_t(index) * 2).part[0]);
+}
+
+// One output of a panel (kernels/weight_panels.h): the values that the row decoders give.
+void decode_panel_row(const WeightMatrix& weights, int32_t row, float* out) {
+  const bool bytes = weights.type == WeightType::q8_0, stored = weights.type == WeightType::q4_1;
+  const size_t block_bytes = panel_block_bytes(weights.type);
+  const int32_t blocks = weights.cols / kPanelBlock, output = row % kPanelOutputs;
+  const std::byte* block =
+      weights.data + size_t(row / kPanelOutputs) * size_t(blocks) * block_bytes;
+  for (int32_t b = 0; b < blocks; ++b, block += block_bytes, out += kPanelBlock) {
+    const float d = half_at(block, output);
+    const float m = stored ? half_at(block + 2 * kPanelOutputs, output) : d * (bytes ? -128 : -8);
+    const std::byte* codes = block + (stored ? 4 : 2) * kPanelOutputs;
+    for (int32_t k = 0; k < kPanelBlock; ++k) {
+      const int32_t place = bytes ? k : k % 16;
+      auto code = uint8_t(codes[(place / 4 * kPanelOutputs + output) * 4 + place % 4]);
+      if (!bytes) code = k < 16 ? code & 15 : code >> 4;
+      out[k] = d * float(code) + m;
+    }
+  }
+}
+
 void decode_one_row(const WeightMatrix& weights, int32_t row, float* out) {
+  if (weights.layout == WeightLayout::panels) return decode_panel_row(weights, row, out);
   const std::byte* from = weights.data + size_t(row) * weights.row_bytes();
   with_decoder(weights.type, [&](auto decoder) TINYLOOP_LAMBDA {
     decode_row<decltype(decoder)>(from, weights.cols, out);
@@ -48,6 +74,11 @@ std::optional<WeightFormat> weight_format(uint32_t gguf_type) noexcept {
 
 WeightFormat weight_format(WeightType type) noexcept {
   return weight_format(static_cast<uint32_t>(type)).value_or(WeightFormat{"unknown", 1, 0});
+}
+
+size_t WeightMatrix::bytes() const {
+  if (layout == WeightLayout::rows) return row_bytes() * size_t(rows);
+  return size_t(panel_count(*this)) * size_t(cols / kPanelBlock) * panel_block_bytes(type);
 }
 
 void dequantise_row(const WeightMatrix& weights, int32_t row, float* out) {

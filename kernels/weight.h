@@ -30,23 +30,33 @@ struct WeightFormat {
 std::optional<WeightFormat> weight_format(uint32_t gguf_type) noexcept;
 WeightFormat weight_format(WeightType type) noexcept;
 
-// W[rows, cols], row-major, each row a whole number of blocks. `rows` are the outputs of a linear
-// layer, `cols` its inputs. `data` is device memory, aligned to 64 bytes, owned by the model.
+// How a matrix lies in memory.
+enum class WeightLayout : uint8_t {
+  rows,    // row-major, each row a whole number of blocks, as in the file
+  panels,  // 32 outputs interleaved, for integer dot products (kernels/weight_panels.h)
+};
+
+// W[rows, cols]: `rows` are the outputs of a linear layer, `cols` its inputs. `data` is device
+// memory, aligned to 64 bytes, owned by the model.
 struct WeightMatrix {
   WeightType type = WeightType::f32;
   int32_t rows = 0;
   int32_t cols = 0;
   const std::byte* data = nullptr;
+  WeightLayout layout = WeightLayout::rows;
 
+  // Bytes of a row in the layout `rows`.
   size_t row_bytes() const {
     const WeightFormat format = weight_format(type);
     return size_t(cols / format.block_values) * size_t(format.block_bytes);
   }
-  size_t bytes() const { return row_bytes() * size_t(rows); }
+  // Bytes at `data`.
+  size_t bytes() const;
   explicit operator bool() const { return data != nullptr; }
 };
 
-// Decodes row `row` of host-readable W into out[cols], exactly as every CPU op reads it.
+// Decodes row `row` of host-readable W, in either layout, into out[cols], exactly as every CPU op
+// reads it.
 void dequantise_row(const WeightMatrix& weights, int32_t row, float* out);
 
 }  // namespace tinyloop::kernels

@@ -20,8 +20,10 @@ EngineOptions engine_options() {
 }
 
 ArithmeticMode parse_mode(const std::string& name) {
-  if (name == to_string(ArithmeticMode::f32)) return ArithmeticMode::f32;
-  refuse("--mode", "'" + name + "'", to_string(ArithmeticMode::f32));
+  for (const ArithmeticMode mode : {ArithmeticMode::int8, ArithmeticMode::f32}) {
+    if (name == to_string(mode)) return mode;
+  }
+  refuse("--mode", "'" + name + "'", "int8 or f32");
 }
 
 }  // namespace
@@ -36,7 +38,7 @@ void ModelArguments::add_all(CLI::App& app) {
   add_basic(app);
   app.add_option_function<std::string>(
          "--mode", [this](const std::string& name) { options.mode = parse_mode(name); },
-         "arithmetic: f32")
+         "arithmetic: int8 or f32")
       ->default_str(to_string(options.mode));
   app.add_option("--max-seq-len", options.max_seq_len, "positions a request may use")
       ->capture_default_str();

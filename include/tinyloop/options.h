@@ -11,7 +11,8 @@ namespace tinyloop {
 
 // How numbers are computed on the device. Results are reproducible to the bit within one mode.
 enum class ArithmeticMode : uint8_t {
-  f32,  // activations, scratch and K/V in FP32, weights dequantised exactly: the reference
+  int8,  // quantised weights meet activations of 8 bits, rounded in blocks of 32; K/V in FP16
+  f32,   // activations, scratch and K/V in FP32, weights dequantised exactly: the reference
 };
 
 TINYLOOP_API const char* to_string(ArithmeticMode mode) noexcept;
@@ -19,7 +20,7 @@ TINYLOOP_API const char* to_string(ArithmeticMode mode) noexcept;
 // A value out of range makes the load fail with errc::invalid_argument before the file is opened.
 struct ModelOptions {
   std::string device = "cpu";  // "cpu"
-  ArithmeticMode mode = ArithmeticMode::f32;
+  ArithmeticMode mode = ArithmeticMode::int8;
   int32_t max_seq_len = 2048;    // 1 .. 1,048,576 positions a request may use
   int32_t prefill_chunk = 0;     // 0 .. max_seq_len rows of scratch; 0: max_seq_len rows
   int32_t prefill_budget = 256;  // >= 1: prompt rows a pass may hold beside the decode rows

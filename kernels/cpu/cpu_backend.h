@@ -11,18 +11,22 @@ class CpuBackend final : public Backend {
  public:
   // `threads` >= 1. Throws base::Failure(out_of_memory), also when the budget is below the
   // workspaces' size.
-  CpuBackend(int32_t threads, size_t memory_budget_bytes)
-      : memory_(memory_budget_bytes), context_(memory_, threads) {}
+  CpuBackend(ArithmeticMode mode, int32_t threads, size_t memory_budget_bytes)
+      : mode_(mode), memory_(memory_budget_bytes), context_(memory_, threads) {}
 
   DeviceMemory& memory() override { return memory_; }
   ScalarType scratch_type() const override { return ScalarType::f32; }
-  ScalarType kv_type() const override { return ScalarType::f32; }
+  ScalarType kv_type() const override {
+    return mode_ == ArithmeticMode::int8 ? ScalarType::f16 : ScalarType::f32;
+  }
+  WeightLayout weight_layout(WeightType type) const override;
   // The thread count is named for the reader; it changes no bit.
   std::string description() const override;
 
   void embed(const EmbedArgs& args) override { embed_cpu(context_, args); }
   void rms_norm(const RmsNormArgs& args) override { rms_norm_cpu(context_, args); }
-  void linear(const LinearArgs& args) override { linear_cpu(context_, args); }
+  void linear_all(std::span<const LinearArgs> layers) override { linear_cpu(context_, layers); }
+  void quantise_rows(const QuantiseRowsArgs& args) override { quantise_rows_cpu(context_, args); }
   void rope(const RopeArgs& args) override { rope_cpu(context_, args); }
   void kv_append(const KvAppendArgs& args) override { kv_append_cpu(context_, args); }
   void attention(const AttentionArgs& args) override { attention_cpu(context_, args); }
@@ -38,6 +42,7 @@ class CpuBackend final : public Backend {
   void synchronise() override {}
 
  private:
+  const ArithmeticMode mode_;
   CpuMemory memory_;
   CpuContext context_;  // takes its workspaces from memory_
 };

@@ -15,6 +15,16 @@
 #include <cstring>
 #include <utility>
 
+// Highway's AVX-512 target with integer dot products (opt-in, by HWY_WANT_AVX3_DL) stands for
+// machines that have AVX512-VNNI, but does not name it to the compiler.
+#if HWY_TARGET == HWY_AVX3_DL
+#undef HWY_TARGET_STR
+#define HWY_TARGET_STR                                            \
+  HWY_TARGET_STR_AVX3                                             \
+  ",vpclmulqdq,avx512vbmi,avx512vbmi2,vaes,avxvnni,avx512bitalg," \
+  "avx512vpopcntdq,avx512vnni"
+#endif
+
 // Loops over registers are written with compile-time indices and lambdas that must be inlined:
 // then arrays of Lanes never touch memory, at any optimisation level.
 #ifndef TINYLOOP_LAMBDA

@@ -9,7 +9,7 @@
 // A sanitizer checks the source, which is one for all targets: AVX2 and the scalar code are enough,
 // and the builds are much shorter.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HWY_DISABLED_TARGETS (TINYLOOP_UNUSED_TARGETS | HWY_AVX3 | HWY_SSE4)
+#define HWY_DISABLED_TARGETS (TINYLOOP_UNUSED_TARGETS | HWY_AVX3_DL | HWY_AVX3 | HWY_SSE4)
 #else
 #define HWY_DISABLED_TARGETS TINYLOOP_UNUSED_TARGETS
 #endif

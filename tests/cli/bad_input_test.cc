@@ -16,7 +16,7 @@ TEST(BadCommandLine, IsRefused) {
   expect_failure(run_on_model("generate", {"-p", "a", "--frobnicate"}), 2, "--frobnicate");
   expect_failure(run_on_model("generate", {"-p", "a", "--loops", "many"}), 2, "--loops");
   expect_failure(run_on_model("generate", {"-p", "a", "--seed", "-1"}), 2, "--seed");
-  expect_failure(run_on_model("generate", {"-p", "a", "--mode", "int8"}), 2, "--mode");
+  expect_failure(run_on_model("generate", {"-p", "a", "--mode", "int4"}), 2, "--mode");
   expect_failure(run_on_model("generate", {"-p", "a", "--max-tokens", "99999999999"}), 2,
                  "--max-tokens");
 }

@@ -101,7 +101,7 @@ TEST(Generate, ThreadsAndChunksChangeNothing) {
                            "--max-tokens", "8",
                            "--logprobs",   "3"};
   Arguments other = plain;
-  other.insert(other.end(), {"--threads", "1", "--prefill-chunk", "3", "--mode", "f32"});
+  other.insert(other.end(), {"--threads", "1", "--prefill-chunk", "3"});
   json a = json_on_model("generate", plain), b = json_on_model("generate", other);
   a.erase("timings");
   b.erase("timings");

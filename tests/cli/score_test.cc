@@ -15,7 +15,8 @@ TEST(Score, MatchesTheReference) {
   for (const json& item : golden.at("cases")) {
     if (!item.contains("score_logprobs") || item.at("score_logprobs").empty()) continue;
     if (item.at("loops") != 4) continue;
-    const json result = json_on_model("score", {"-p", item.at("prompt"), "--loops", "4"});
+    const json result =
+        json_on_model("score", {"-p", item.at("prompt"), "--loops", "4", "--mode", "f32"});
     const auto found = result.at("logprobs").get<std::vector<double>>();
     const auto expected = item.at("score_logprobs").get<std::vector<double>>();
     ASSERT_EQ(found.size(), expected.size());

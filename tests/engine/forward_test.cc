@@ -98,17 +98,36 @@ void expect_logits(const RecordingClient& client, const std::vector<std::vector<
   }
 }
 
+// The root-mean-square error of all logits as a share of their root mean square.
+double relative_error(const RecordingClient& client,
+                      const std::vector<std::vector<double>>& reference) {
+  double error = 0, size = 0;
+  for (size_t p = 0; p < client.logits.size(); ++p) {
+    for (size_t v = 0; v < client.logits[p].size(); ++v) {
+      const double difference = double(client.logits[p][v]) - reference[p][v];
+      error += difference * difference;
+      size += reference[p][v] * reference[p][v];
+    }
+  }
+  return std::sqrt(error / size);
+}
+
 class Forward : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Forward, AgreesWithTheReference) {
   const RandomModel model = write_random_model(GetParam().shape);
-  EngineDriver driver(model.path(), {.max_seq_len = 64, .prefill_budget = 7, .cpu_threads = 1});
   const auto tokens = random_tokens(37, model.shape.vocab, 7);
+  ModelOptions options{.max_seq_len = 64, .prefill_budget = 7, .cpu_threads = 1};
+  EngineDriver int8(model.path(), options);
+  options.mode = ArithmeticMode::f32;
+  EngineDriver f32(model.path(), options);
   for (int32_t loops : {1, 3}) {
     for (int32_t window : {0, 5}) {
       SCOPED_TRACE("loops " + std::to_string(loops) + " window " + std::to_string(window));
-      expect_logits(score(driver, tokens, loops, window),
-                    reference_logits(model, tokens, loops, window), 2e-4);
+      const auto reference = reference_logits(model, tokens, loops, window);
+      expect_logits(score(f32, tokens, loops, window), reference, 2e-4);
+      // Finds wrong arithmetic; what the mode costs in quality is tests/golden/quality_test.cc.
+      EXPECT_LE(relative_error(score(int8, tokens, loops, window), reference), 0.05);
     }
   }
 }
@@ -118,7 +137,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Forward, ::testing::ValuesIn(cases()),
 
 TEST(Forward, ScoresAreTheLogitsLogProbabilities) {
   const RandomModel model = write_random_model();
-  EngineDriver driver(model.path(), {.max_seq_len = 64, .cpu_threads = 1});
+  EngineDriver driver(model.path(),
+                      {.mode = ArithmeticMode::f32, .max_seq_len = 64, .cpu_threads = 1});
   const auto tokens = random_tokens(20, model.shape.vocab, 3);
   const RecordingClient client = score(driver, tokens, 2, 0);
   ASSERT_EQ(client.scores.size(), 19u);
@@ -135,12 +155,14 @@ TEST(Forward, UnrolledLlamaFileGivesTheSameBits) {
   const RandomModel model = write_random_model();
   const auto tokens = random_tokens(50, model.shape.vocab, 11);
   for (int32_t loops : {1, 2, 5}) {
-    EngineDriver looped(model.path(), {.max_seq_len = 64, .cpu_threads = 1});
     const auto file = write_unrolled(model.path(), loops);
-    EngineDriver plain(file->path(), {.max_seq_len = 64, .cpu_threads = 1});
-    const RecordingClient a = score(looped, tokens, loops, 0), b = score(plain, tokens, 1, 0);
-    EXPECT_EQ(a.logits_hash, b.logits_hash) << loops;
-    EXPECT_EQ(a.logits, b.logits) << loops;
+    for (ArithmeticMode mode : {ArithmeticMode::f32, ArithmeticMode::int8}) {
+      const ModelOptions options{.mode = mode, .max_seq_len = 64, .cpu_threads = 1};
+      EngineDriver looped(model.path(), options), plain(file->path(), options);
+      const RecordingClient a = score(looped, tokens, loops, 0), b = score(plain, tokens, 1, 0);
+      EXPECT_EQ(a.logits_hash, b.logits_hash) << to_string(mode) << ", loops " << loops;
+      EXPECT_EQ(a.logits, b.logits) << to_string(mode) << ", loops " << loops;
+    }
   }
 }
 

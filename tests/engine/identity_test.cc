@@ -85,16 +85,16 @@ std::vector<Outcome> run_batched(EngineDriver& driver, const Workload& work, siz
 
 constexpr int32_t kLongest = 1500;
 
-ModelOptions options(int32_t budget, int32_t threads) {
-  return {.max_seq_len = 1600, .prefill_budget = budget, .cpu_threads = threads};
+ModelOptions options(ArithmeticMode mode, int32_t budget, int32_t threads) {
+  return {.mode = mode, .max_seq_len = 1600, .prefill_budget = budget, .cpu_threads = threads};
 }
 
-// The model and the requests, and what each request gives alone; the same for all tests.
+// The model and the requests, and what each request gives alone; the same for all tests of a mode.
 struct Scene {
   static constexpr int kRequests = 200;
 
-  Scene() {
-    EngineDriver driver(path, options(4096, 1));
+  explicit Scene(ArithmeticMode mode) {
+    EngineDriver driver(path, options(mode, 4096, 1));
     for (const GenerateRequest& request : work.requests) {
       RecordingClient client;
       driver.admit(driver.check(request), client);
@@ -102,8 +102,12 @@ struct Scene {
       alone.push_back(outcome_of(client));
     }
   }
-  static const Scene& get() {
-    static const Scene scene;
+  static const Scene& get(ArithmeticMode mode) {
+    if (mode == ArithmeticMode::f32) {
+      static const Scene scene(ArithmeticMode::f32);
+      return scene;
+    }
+    static const Scene scene(ArithmeticMode::int8);
     return scene;
   }
 
@@ -120,12 +124,12 @@ struct Setting {
   size_t batch;
 };
 
-class Identity : public ::testing::TestWithParam<Setting> {};
+class Identity : public ::testing::TestWithParam<std::tuple<ArithmeticMode, Setting>> {};
 
 TEST_P(Identity, SameBitsAsAlone) {
-  const Setting& s = GetParam();
-  const Scene& scene = Scene::get();
-  ModelOptions o = options(s.budget, s.threads);
+  const auto& [mode, s] = GetParam();
+  const Scene& scene = Scene::get(mode);
+  ModelOptions o = options(mode, s.budget, s.threads);
   o.prefill_chunk = s.chunk;
   o.hold_passes = s.hold;
   EngineDriver driver(scene.path, o);
@@ -137,22 +141,26 @@ TEST_P(Identity, SameBitsAsAlone) {
   EXPECT_EQ(driver.memory().cache_reserved, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, Identity,
-                         ::testing::Values(Setting{"whole_prompts_batch_32", 4096, 1, 0, 0, 32},
-                                           Setting{"budget_64_two_threads", 64, 2, 0, 0, 16},
-                                           Setting{"budget_7_four_threads", 7, 4, 0, 0, 8},
-                                           Setting{"budget_1_batch_32", 1, 1, 0, 0, 32},
-                                           Setting{"scratch_of_48_rows", 64, 1, 48, 0, 5},
-                                           Setting{"scratch_of_1_row", 4096, 2, 1, 0, 3},
-                                           Setting{"held_for_company", 64, 1, 0, 3, 32},
-                                           Setting{"alone_four_threads", 4096, 4, 0, 0, 1}),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Settings, Identity,
+    ::testing::Combine(::testing::Values(ArithmeticMode::int8, ArithmeticMode::f32),
+                       ::testing::Values(Setting{"whole_prompts_batch_32", 4096, 1, 0, 0, 32},
+                                         Setting{"budget_64_two_threads", 64, 2, 0, 0, 16},
+                                         Setting{"budget_7_four_threads", 7, 4, 0, 0, 8},
+                                         Setting{"budget_1_batch_32", 1, 1, 0, 0, 32},
+                                         Setting{"scratch_of_48_rows", 64, 1, 48, 0, 5},
+                                         Setting{"scratch_of_1_row", 4096, 2, 1, 0, 3},
+                                         Setting{"held_for_company", 64, 1, 0, 3, 32},
+                                         Setting{"alone_four_threads", 4096, 4, 0, 0, 1})),
+    [](const auto& test) {
+      return std::string(to_string(std::get<0>(test.param))) + "_" + std::get<1>(test.param).name;
+    });
 
 // Scoring a text, several passes of a narrow chunk included, gives the logits that generating it
 // had.
 TEST(IdentityOfScores, ScoreSeesTheLogitsOfGenerate) {
-  const Scene& scene = Scene::get();
-  ModelOptions narrow = options(64, 2);
+  const Scene& scene = Scene::get(ArithmeticMode::int8);
+  ModelOptions narrow = options(ArithmeticMode::int8, 64, 2);
   narrow.prefill_chunk = 9;
   EngineDriver driver(scene.path, narrow);
   for (int i = 0; i < 20; ++i) {

@@ -83,7 +83,7 @@ TEST(ModelSpec, DescribesTheDemoModel) {
        {"12,123,264 bytes, GGUF version 3", "tinyloop-tales-16m", "1 prelude / 2 shared / 1 coda",
         "4 by default, at most 16", "10 per token", "15,995,392 stored", "33,696,256 as run",
         "8 heads and 4 K/V heads of 64", "Q4_1: 28 tensors", "Q8_0: 1 tensor, 4,456,448 bytes",
-        "20,480 bytes per token", "gpt2 (pre-tokenizer gpt-2), 8,192 tokens, 7,935 merges",
+        "10,240 bytes per token", "gpt2 (pre-tokenizer gpt-2), 8,192 tokens, 7,935 merges",
         "tied output"}) {
     EXPECT_TRUE(contains(text, part)) << part << " in\n" << text;
   }
@@ -94,7 +94,7 @@ TEST(ModelSpec, DescribesTheDemoModel) {
   const auto json = model_description_json(file, spec, true);
   EXPECT_EQ(json["parameters"], 15995392);
   EXPECT_EQ(json["layers_run"], 10);
-  EXPECT_EQ(json["kv_bytes_per_token"], 20480);
+  EXPECT_EQ(json["kv_bytes_per_token"], 10240);
   EXPECT_EQ(json["tensor_types"]["Q4_1"]["tensors"], 28);
   EXPECT_EQ(json["tokenizer"]["tokens"], 8192);
   EXPECT_EQ(json["tensors"].size(), 38u);

@@ -1,26 +1,18 @@
-// The shipped model against results of an independent float32 implementation
+// The shipped model in f32 mode against results of an independent float32 implementation
 // (tests/golden/golden.json, heldout.json): logits, scores, greedy continuations, held-out loss.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "tests/golden/golden_files.h"
 #include "tests/support/engine_driver.h"
 #include "tests/support/unroll.h"
 
 namespace tinyloop::testing {
 namespace {
 
-const std::string kModel = TINYLOOP_SOURCE_DIR "/models/tinyloop-tales-16m-q4_1.gguf";
-
-nlohmann::json read_json(const std::string& name) {
-  std::ifstream in(TINYLOOP_SOURCE_DIR "/tests/golden/" + name);
-  return nlohmann::json::parse(in);
-}
-
 ModelOptions options() {
-  return {.max_seq_len = 1024, .prefill_budget = 512};
+  return {.mode = ArithmeticMode::f32, .max_seq_len = 1024, .prefill_budget = 512};
 }
 
 struct Bounds {
@@ -53,12 +45,12 @@ class Golden : public ::testing::Test {
     return client;
   }
 
-  EngineDriver driver_{kModel, options()};
+  EngineDriver driver_{golden_model(), options()};
   Bounds bounds_;
 };
 
 TEST_F(Golden, LogitsOfEveryCase) {
-  const auto golden = read_json("golden.json");
+  const auto golden = read_golden("golden.json");
   size_t compared = 0;
   for (const auto& expected : golden["cases"]) {
     const RecordingClient client = generate(expected, 1);
@@ -74,7 +66,7 @@ TEST_F(Golden, LogitsOfEveryCase) {
 }
 
 TEST_F(Golden, GreedyUpToTheFirstNarrowMargin) {
-  const auto golden = read_json("golden.json");
+  const auto golden = read_golden("golden.json");
   int compared = 0;
   for (const auto& expected : golden["cases"]) {
     if (!expected.contains("greedy")) continue;
@@ -89,7 +81,7 @@ TEST_F(Golden, GreedyUpToTheFirstNarrowMargin) {
 }
 
 TEST_F(Golden, ScoresOfEveryCase) {
-  const auto golden = read_json("golden.json");
+  const auto golden = read_golden("golden.json");
   for (const auto& expected : golden["cases"]) {
     if (!expected.contains("score_logprobs")) continue;
     const RecordingClient client =
@@ -104,7 +96,7 @@ TEST_F(Golden, ScoresOfEveryCase) {
 
 // Windows of 512 tokens, all in one engine at a time; slow, and the strongest check there is.
 TEST_F(Golden, HeldOutLossAtEachDepth) {
-  const auto heldout = read_json("heldout.json");
+  const auto heldout = read_golden("heldout.json");
   for (const auto& [depth, loss] : heldout["mean_loss"].items()) {
     double sum = 0;
     size_t count = 0;
@@ -118,10 +110,10 @@ TEST_F(Golden, HeldOutLossAtEachDepth) {
 }
 
 TEST_F(Golden, UnrolledFileGivesTheSameBits) {
-  const auto golden = read_json("golden.json");
+  const auto golden = read_golden("golden.json");
   const auto tokens = golden["cases"][20]["tokens"].get<std::vector<int32_t>>();
   for (int32_t loops : {1, 2, 4, 8}) {
-    const auto file = write_unrolled(kModel, loops);
+    const auto file = write_unrolled(golden_model(), loops);
     EngineDriver plain(file->path(), options());
     RecordingClient unrolled;
     ScoreRequest request{.tokens = tokens};

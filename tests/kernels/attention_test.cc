@@ -2,14 +2,25 @@
 #include "kernels/attention.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include "tests/support/op_test.h"
+#include "tests/support/quantise.h"
 
 namespace tinyloop::testing {
 namespace {
 
 using kernels::kPagePositions;
 using kernels::KvLayout;
+using kernels::ScalarType;
+
+constexpr ScalarType kCacheTypes[] = {ScalarType::f32, ScalarType::f16};
+
+// What a cache of that type holds of a value.
+float stored(ScalarType type, float value) {
+  return type == ScalarType::f16 ? from_half(to_half(value)) : value;
+}
 
 struct Shape {
   int32_t heads, kv_heads, head_dim;
@@ -34,20 +45,18 @@ struct Sequence {
 class TestCache {
  public:
   // `first_row_position`: the smallest position that will be asked about, for every sequence.
-  TestCache(kernels::Backend& backend, const Shape& shape, const std::vector<Sequence>& sequences,
-            const std::vector<int32_t>& first_row_position, OpRandom& random)
-      : layout_{kernels::ScalarType::f32, shape.kv_heads, shape.head_dim},
-        page_floats_(2 * layout_.layer_bytes() / sizeof(float)) {
+  TestCache(kernels::Backend& backend, ScalarType type, const Shape& shape,
+            const std::vector<Sequence>& sequences, const std::vector<int32_t>& first_row_position,
+            OpRandom& random)
+      : layout_{type, shape.kv_heads, shape.head_dim}, page_bytes_(2 * layout_.layer_bytes()) {
     plan(sequences, first_row_position, random);
-    std::vector<float> storage(page_floats_ * size_t(page_count_), poison());
+    std::vector<std::byte> storage(page_bytes_ * size_t(page_count_), std::byte{0xff});  // NaN
     for (size_t s = 0; s < sequences.size(); ++s)
       fill(sequences[s], s, first_row_position[s], storage);
-    storage_ = std::make_unique<DeviceArray<float>>(backend, storage);
+    storage_ = std::make_unique<DeviceArray<std::byte>>(backend, storage);
     std::vector<std::byte*> addresses;
     for (int32_t page : pages_) {
-      addresses.push_back(
-          page < 0 ? nullptr
-                   : reinterpret_cast<std::byte*>(storage_->data() + size_t(page) * page_floats_));
+      addresses.push_back(page < 0 ? nullptr : storage_->data() + size_t(page) * page_bytes_);
     }
     addresses_ = std::make_unique<DeviceArray<std::byte*>>(backend, addresses);
     table_array_ = std::make_unique<DeviceArray<int32_t>>(backend, tables_);
@@ -64,7 +73,7 @@ class TestCache {
             row_table.data(),
             positions.data()};
   }
-  std::vector<float> storage() const { return storage_->read(); }
+  std::vector<std::byte> storage() const { return storage_->read(); }
 
  private:
   void plan(const std::vector<Sequence>& sequences, const std::vector<int32_t>& first_rows,
@@ -83,26 +92,35 @@ class TestCache {
     }
     page_count_ = entries;
   }
-  void fill(const Sequence& s, size_t index, int32_t first_row, std::vector<float>& storage) const {
-    const auto dim = size_t(layout_.head_dim);
-    for (int32_t p = s.first_attended(first_row); p < s.context; ++p) {
+  void fill(const Sequence& s, size_t index, int32_t first_row,
+            std::vector<std::byte>& storage) const {
+    for (int32_t p = s.first_attended(first_row); p < s.context && !s.keys.empty(); ++p) {
       const auto page = size_t(pages_[size_t(tables_[index] + p / kPagePositions)]);
-      float* share =
-          storage.data() + page * page_floats_ + kLayer * layout_.layer_bytes() / sizeof(float);
-      for (size_t head = 0; head < size_t(layout_.kv_heads); ++head) {
-        const size_t from = (head * size_t(s.context) + size_t(p)) * dim;
-        float* to = share + (head * kPagePositions + size_t(p % kPagePositions)) * dim;
-        std::copy_n(&s.keys[from], dim, to);
-        std::copy_n(&s.values[from], dim, to + layout_.half_elements());
+      std::byte* share = storage.data() + page * page_bytes_ + kLayer * layout_.layer_bytes();
+      const int32_t place = p % kPagePositions;
+      for (int32_t head = 0; head < layout_.kv_heads; ++head) {
+        for (int32_t d = 0; d < layout_.head_dim; ++d) {
+          const auto from = size_t((head * s.context + p) * layout_.head_dim + d);
+          put(s.keys[from], share, layout_.key_index(head, place, d));
+          put(s.values[from], share, layout_.value_index(head, place, d));
+        }
       }
+    }
+  }
+  void put(float value, std::byte* share, size_t index) const {
+    const uint16_t half = to_half(value);
+    if (layout_.type == ScalarType::f16) {
+      std::memcpy(share + index * 2, &half, 2);
+    } else {
+      std::memcpy(share + index * 4, &value, 4);
     }
   }
 
   KvLayout layout_;
-  size_t page_floats_;
+  size_t page_bytes_;
   int32_t page_count_ = 0;
   std::vector<int32_t> pages_, tables_, windows_;
-  std::unique_ptr<DeviceArray<float>> storage_;
+  std::unique_ptr<DeviceArray<std::byte>> storage_;
   std::unique_ptr<DeviceArray<std::byte*>> addresses_;
   std::unique_ptr<DeviceArray<int32_t>> table_array_, window_array_;
 };
@@ -111,7 +129,11 @@ class AttentionTest : public OpTest {
  protected:
   Sequence sequence(const Shape& shape, int32_t context, int32_t window) {
     const size_t count = size_t(shape.kv_heads) * size_t(context) * size_t(shape.head_dim);
-    return {context, window, random().values(count, 2.0f), random().values(count, 2.0f)};
+    Sequence s{context, window, random().values(count, 2.0f), random().values(count, 2.0f)};
+    for (auto* values : {&s.keys, &s.values}) {
+      for (float& value : *values) value = stored(type_, value);
+    }
+    return s;
   }
 
   // Attention of rows (table, position) with q[rows][heads · head_dim].
@@ -125,7 +147,7 @@ class AttentionTest : public OpTest {
     }
     for (size_t s = 0; s < first.size(); ++s)
       first[s] = std::min(first[s], sequences[s].context - 1);
-    const TestCache cache(on, shape, sequences, first, random());
+    const TestCache cache(on, type_, shape, sequences, first, random());
     const DeviceArray<int32_t> row_table(on, tables), row_positions(on, positions);
     const auto rows = int32_t(tables.size());
     const int32_t cols = shape.heads * shape.head_dim;
@@ -159,42 +181,50 @@ class AttentionTest : public OpTest {
   std::vector<float> queries(const Shape& shape, size_t rows) {
     return random().values(rows * size_t(shape.heads) * size_t(shape.head_dim), 2.0f);
   }
+
+  ScalarType type_ = ScalarType::f32;  // of the cache
 };
 
 // The last row of every context under every window, in one ragged batch.
 TEST_P(AttentionTest, EveryContextAndWindow) {
-  for (const Shape& shape : kShapes) {
-    SCOPED_TRACE(::testing::Message() << "heads " << shape.heads << "/" << shape.kv_heads
-                                      << ", head_dim " << shape.head_dim);
-    std::vector<Sequence> sequences;
-    std::vector<int32_t> tables, positions;
-    for (int32_t context : kContexts) {
-      for (int32_t window : kWindows) {
-        tables.push_back(int32_t(sequences.size()));
-        positions.push_back(context - 1);
-        sequences.push_back(sequence(shape, context, window));
+  for (ScalarType type : kCacheTypes) {
+    type_ = type;
+    for (const Shape& shape : kShapes) {
+      SCOPED_TRACE(::testing::Message() << "heads " << shape.heads << "/" << shape.kv_heads
+                                        << ", head_dim " << shape.head_dim);
+      std::vector<Sequence> sequences;
+      std::vector<int32_t> tables, positions;
+      for (int32_t context : kContexts) {
+        for (int32_t window : kWindows) {
+          tables.push_back(int32_t(sequences.size()));
+          positions.push_back(context - 1);
+          sequences.push_back(sequence(shape, context, window));
+        }
       }
-    }
-    const auto q = queries(shape, tables.size());
-    const Expected want = reference(shape, sequences, tables, positions, q);
-    for (RowLayout layout : {RowLayout::dense, RowLayout::scattered}) {
-      EXPECT_TRUE(near(run(backend(), shape, sequences, tables, positions, q, layout), want,
-                       tolerance().attention));
+      const auto q = queries(shape, tables.size());
+      const Expected want = reference(shape, sequences, tables, positions, q);
+      for (RowLayout layout : {RowLayout::dense, RowLayout::scattered}) {
+        EXPECT_TRUE(near(run(backend(), shape, sequences, tables, positions, q, layout), want,
+                         tolerance().attention));
+      }
     }
   }
 }
 
 // Rows of a prefill see what lies before them; beside them, decoding rows of other sequences.
 TEST_P(AttentionTest, PrefillRowsAreCausal) {
-  const Shape shape{6, 3, 34};
-  const std::vector<Sequence> sequences = {sequence(shape, 300, 0), sequence(shape, 290, 17),
-                                           sequence(shape, 40, 0)};
-  std::vector<int32_t> tables = {2}, positions = {39};
-  for (int32_t p = 240; p < 300; ++p) tables.push_back(0), positions.push_back(p);
-  for (int32_t p = 200; p < 290; p += 9) tables.push_back(1), positions.push_back(p);
-  const auto q = queries(shape, tables.size());
-  EXPECT_TRUE(near(run(backend(), shape, sequences, tables, positions, q),
-                   reference(shape, sequences, tables, positions, q), tolerance().attention));
+  for (ScalarType type : kCacheTypes) {
+    type_ = type;
+    const Shape shape{6, 3, 34};
+    const std::vector<Sequence> sequences = {sequence(shape, 300, 0), sequence(shape, 290, 17),
+                                             sequence(shape, 40, 0)};
+    std::vector<int32_t> tables = {2}, positions = {39};
+    for (int32_t p = 240; p < 300; ++p) tables.push_back(0), positions.push_back(p);
+    for (int32_t p = 200; p < 290; p += 9) tables.push_back(1), positions.push_back(p);
+    const auto q = queries(shape, tables.size());
+    EXPECT_TRUE(near(run(backend(), shape, sequences, tables, positions, q),
+                     reference(shape, sequences, tables, positions, q), tolerance().attention));
+  }
 }
 
 // Two rows of the same sequence at the same position, far apart in scores: no overflow, no NaN.
@@ -210,30 +240,69 @@ TEST_P(AttentionTest, LargeScoresStayFinite) {
 }
 
 TEST_P(AttentionTest, ARowHasTheSameBitsAloneInABatchAndPermuted) {
-  for (const Shape& shape : {Shape{6, 3, 34}, Shape{5, 1, 64}}) {
-    const std::vector<Sequence> sequences = {sequence(shape, 600, 0), sequence(shape, 530, 300),
-                                             sequence(shape, 17, 0)};
-    const std::vector<int32_t> tables = {0, 1, 2, 0, 1, 0},
-                               positions = {599, 529, 16, 255, 300, 256};
-    const int32_t cols = shape.heads * shape.head_dim;
-    const auto q = queries(shape, tables.size());
-    const auto all = run(backend(), shape, sequences, tables, positions, q);
-    const auto order = random().distinct(6, 6);
-    std::vector<int32_t> shuffled_tables, shuffled_positions;
-    std::vector<float> shuffled_q;
-    for (int32_t row : order) {
-      const auto one = row_of(q, row, cols);
-      const auto r = size_t(row);
-      shuffled_tables.push_back(tables[r]);
-      shuffled_positions.push_back(positions[r]);
-      shuffled_q.insert(shuffled_q.end(), one.begin(), one.end());
-      EXPECT_TRUE(same_bits(row_of(all, row, cols),
-                            run(backend(), shape, sequences, {tables[r]}, {positions[r]}, one)));
+  for (ScalarType type : kCacheTypes) {
+    type_ = type;
+    for (const Shape& shape : {Shape{6, 3, 34}, Shape{5, 1, 64}}) {
+      const std::vector<Sequence> sequences = {sequence(shape, 600, 0), sequence(shape, 530, 300),
+                                               sequence(shape, 17, 0)};
+      const std::vector<int32_t> tables = {0, 1, 2, 0, 1, 0},
+                                 positions = {599, 529, 16, 255, 300, 256};
+      const int32_t cols = shape.heads * shape.head_dim;
+      const auto q = queries(shape, tables.size());
+      const auto all = run(backend(), shape, sequences, tables, positions, q);
+      const auto order = random().distinct(6, 6);
+      std::vector<int32_t> shuffled_tables, shuffled_positions;
+      std::vector<float> shuffled_q;
+      for (int32_t row : order) {
+        const auto one = row_of(q, row, cols);
+        const auto r = size_t(row);
+        shuffled_tables.push_back(tables[r]);
+        shuffled_positions.push_back(positions[r]);
+        shuffled_q.insert(shuffled_q.end(), one.begin(), one.end());
+        EXPECT_TRUE(same_bits(row_of(all, row, cols),
+                              run(backend(), shape, sequences, {tables[r]}, {positions[r]}, one)));
+      }
+      const auto shuffled = run(backend(), shape, sequences, shuffled_tables, shuffled_positions,
+                                shuffled_q, RowLayout::scattered);
+      for (int32_t i = 0; i < 6; ++i) {
+        EXPECT_TRUE(same_bits(row_of(all, order[size_t(i)], cols), row_of(shuffled, i, cols)));
+      }
     }
-    const auto shuffled = run(backend(), shape, sequences, shuffled_tables, shuffled_positions,
-                              shuffled_q, RowLayout::scattered);
-    for (int32_t i = 0; i < 6; ++i) {
-      EXPECT_TRUE(same_bits(row_of(all, order[size_t(i)], cols), row_of(shuffled, i, cols)));
+  }
+}
+
+// Consecutive rows are worked on together; each still sees its own positions alone. What is not a
+// number at a later row's position does not reach an earlier row.
+TEST_P(AttentionTest, ConsecutiveRowsKeepApart) {
+  for (ScalarType type : kCacheTypes) {
+    type_ = type;
+    constexpr int32_t kFirst = 250, kRows = 19, kBad = 262;
+    for (const Shape& shape : {Shape{6, 3, 34}, Shape{12, 1, 64}, Shape{3, 3, 7}}) {
+      for (int32_t window : {0, 3, 17, 255}) {
+        SCOPED_TRACE(::testing::Message()
+                     << "heads " << shape.heads << "/" << shape.kv_heads << ", window " << window);
+        const Sequence clean = sequence(shape, kFirst + kRows, window);
+        Sequence bad = clean;
+        for (int32_t head = 0; head < shape.kv_heads; ++head) {
+          const auto at = ptrdiff_t((head * bad.context + kBad) * shape.head_dim);
+          std::fill_n(bad.keys.begin() + at, shape.head_dim, poison());
+          std::fill_n(bad.values.begin() + at, shape.head_dim, poison());
+        }
+        std::vector<int32_t> positions;
+        for (int32_t r = 0; r < kRows; ++r) positions.push_back(kFirst + r);
+        const std::vector<int32_t> tables(kRows, 0);
+        const auto q = queries(shape, kRows);
+        const auto together = run(backend(), shape, {clean}, tables, positions, q);
+        const auto beside_bad = run(backend(), shape, {bad}, tables, positions, q);
+        const int32_t cols = shape.heads * shape.head_dim;
+        for (int32_t r = 0; r < kRows; ++r) {
+          const auto want =
+              run(backend(), shape, {clean}, {0}, {positions[size_t(r)]}, row_of(q, r, cols));
+          EXPECT_TRUE(same_bits(want, row_of(together, r, cols))) << "row " << r;
+          if (kFirst + r >= kBad) continue;
+          EXPECT_TRUE(same_bits(want, row_of(beside_bad, r, cols))) << "row " << r;
+        }
+      }
     }
   }
 }
@@ -252,36 +321,92 @@ TEST_P(AttentionTest, ThreadsChangeNoBit) {
 }
 
 TEST_P(AttentionTest, AppendedRowsAreAttended) {
-  const Shape shape{4, 2, 10};
-  constexpr int32_t kContext = 37;
-  const int32_t cols = shape.kv_heads * shape.head_dim;
-  const std::vector<Sequence> sequences = {sequence(shape, kContext, 0)};
-  std::vector<Sequence> empty = sequences;
-  std::fill(empty[0].keys.begin(), empty[0].keys.end(), poison());
-  std::fill(empty[0].values.begin(), empty[0].values.end(), poison());
-  OpRandom pages(kSeed);
-  OpRandom same_pages(kSeed);
-  const TestCache want(backend(), shape, sequences, {kContext - 1}, pages);
-  const TestCache got(backend(), shape, empty, {kContext - 1}, same_pages);
+  for (ScalarType type : kCacheTypes) {
+    type_ = type;
+    const Shape shape{4, 2, 10};
+    constexpr int32_t kContext = 37;
+    const int32_t cols = shape.kv_heads * shape.head_dim;
+    const std::vector<Sequence> sequences = {sequence(shape, kContext, 0)};
+    OpRandom pages(kSeed);
+    OpRandom same_pages(kSeed);
+    const TestCache want(backend(), type_, shape, sequences, {kContext - 1}, pages);
+    const TestCache got(backend(), type_, shape, {Sequence{kContext, 0, {}, {}}}, {kContext - 1},
+                        same_pages);
 
-  std::vector<float> k, v;
-  std::vector<int32_t> positions = random().distinct(kContext, kContext);
-  for (int32_t p : positions) {
-    for (int32_t head = 0; head < shape.kv_heads; ++head) {
-      const auto from = ptrdiff_t((head * kContext + p) * shape.head_dim);
-      k.insert(k.end(), sequences[0].keys.begin() + from,
-               sequences[0].keys.begin() + from + shape.head_dim);
-      v.insert(v.end(), sequences[0].values.begin() + from,
-               sequences[0].values.begin() + from + shape.head_dim);
+    std::vector<float> k, v;
+    std::vector<int32_t> positions = random().distinct(kContext, kContext);
+    for (int32_t p : positions) {
+      for (int32_t head = 0; head < shape.kv_heads; ++head) {
+        const auto from = ptrdiff_t((head * kContext + p) * shape.head_dim);
+        k.insert(k.end(), sequences[0].keys.begin() + from,
+                 sequences[0].keys.begin() + from + shape.head_dim);
+        v.insert(v.end(), sequences[0].values.begin() + from,
+                 sequences[0].values.begin() + from + shape.head_dim);
+      }
+    }
+    const DeviceArray<int32_t> tables(backend(), std::vector<int32_t>(kContext, 0));
+    const DeviceArray<int32_t> device_positions(backend(), positions);
+    const OpMatrix keys(backend(), kContext, cols, RowLayout::scattered, random(), k);
+    const OpMatrix values(backend(), kContext, cols, RowLayout::scattered, random(), v);
+    backend().kv_append({keys.view(), values.view(), got.view(tables, device_positions), kContext});
+    backend().synchronise();
+    EXPECT_EQ(got.storage(), want.storage());
+  }
+}
+
+// FP16 has room for 65,504.
+TEST_P(AttentionTest, LargeNumbersAreStoredAsTheLargest) {
+  constexpr int32_t kDim = 11;
+  const kernels::KvLayout layout{ScalarType::f16, 1, kDim};
+  const DeviceArray<std::byte> page(backend(), std::vector<std::byte>(layout.layer_bytes()));
+  const DeviceArray<std::byte*> pages(backend(), std::vector<std::byte*>{page.data()});
+  const DeviceArray<int32_t> zero(backend(), std::vector<int32_t>{0});
+  const DeviceArray<int32_t> position(backend(), std::vector<int32_t>{5});
+  std::vector<float> values(kDim, 1e30f);
+  values[3] = -1e9f;
+  values[9] = poison();
+  const OpMatrix rows(backend(), 1, kDim, RowLayout::dense, random(), values);
+  const kernels::KvView view{layout,      0,           pages.data(),   zero.data(),
+                             zero.data(), zero.data(), position.data()};
+  backend().kv_append({rows.view(), rows.view(), view, 1});
+  backend().synchronise();
+  const std::vector<std::byte> bytes = page.read();
+  for (int32_t d = 0; d < kDim; ++d) {
+    for (size_t index : {layout.key_index(0, 5, d), layout.value_index(0, 5, d)}) {
+      uint16_t half;
+      std::memcpy(&half, &bytes[index * 2], 2);
+      if (d == 9) {
+        EXPECT_TRUE(std::isnan(from_half(half)));
+      } else {
+        EXPECT_EQ(from_half(half), d == 3 ? -65504.0f : 65504.0f);
+      }
     }
   }
-  const DeviceArray<int32_t> tables(backend(), std::vector<int32_t>(kContext, 0));
-  const DeviceArray<int32_t> device_positions(backend(), positions);
-  const OpMatrix keys(backend(), kContext, cols, RowLayout::scattered, random(), k);
-  const OpMatrix values(backend(), kContext, cols, RowLayout::scattered, random(), v);
-  backend().kv_append({keys.view(), values.view(), got.view(tables, device_positions), kContext});
+}
+
+TEST_P(AttentionTest, NumbersAreRoundedToTheNearest) {
+  const kernels::KvLayout layout{ScalarType::f16, 1, 4096};
+  const DeviceArray<std::byte> page(backend(), std::vector<std::byte>(layout.layer_bytes()));
+  const DeviceArray<std::byte*> pages(backend(), std::vector<std::byte*>{page.data()});
+  const DeviceArray<int32_t> zero(backend(), std::vector<int32_t>{0});
+  std::vector<float> values;
+  for (int32_t i = 0; i < layout.head_dim; ++i) {
+    values.push_back(std::ldexp(random().value(), i % 44 - 28));  // subnormals and zeros too
+  }
+  values[7] = from_half(0x3C01) + std::ldexp(1.0f, -11);  // a tie
+  const OpMatrix rows(backend(), 1, layout.head_dim, RowLayout::dense, random(), values);
+  backend().kv_append(
+      {rows.view(),
+       rows.view(),
+       {layout, 0, pages.data(), zero.data(), zero.data(), zero.data(), zero.data()},
+       1});
   backend().synchronise();
-  EXPECT_TRUE(same_bits(got.storage(), want.storage()));
+  const std::vector<std::byte> bytes = page.read();
+  for (int32_t d = 0; d < layout.head_dim; ++d) {
+    uint16_t half;
+    std::memcpy(&half, &bytes[layout.value_index(0, 0, d) * 2], 2);
+    ASSERT_EQ(half, to_half(values[size_t(d)])) << values[size_t(d)];
+  }
 }
 
 TINYLOOP_ON_EVERY_DEVICE(AttentionTest);

@@ -20,11 +20,30 @@ TEST(BackendTest, DescribesWhatFixesTheBits) {
   ModelOptions options;
   options.cpu_threads = 2;
   const auto backend = std::move(make_backend(options).value());
-  EXPECT_EQ(backend->description(), std::string("cpu (") + simd_target_name() + ", 2 threads)");
+  const std::string target = simd_target_name();
+  EXPECT_EQ(backend->description(), "cpu (" + target + ", int8, 2 threads)");
   EXPECT_EQ(backend->scratch_type(), ScalarType::f32);
-  EXPECT_EQ(backend->kv_type(), ScalarType::f32);
+  EXPECT_EQ(backend->kv_type(), ScalarType::f16);
   options.cpu_threads = 1;
-  EXPECT_NE(make_backend(options).value()->description().find(", 1 thread)"), std::string::npos);
+  options.mode = ArithmeticMode::f32;
+  const auto reference = std::move(make_backend(options).value());
+  EXPECT_EQ(reference->description(), "cpu (" + target + ", f32, 1 thread)");
+  EXPECT_EQ(reference->kv_type(), ScalarType::f32);
+}
+
+TEST(BackendTest, PanelsAreForQuantisedWeightsInInt8) {
+  ModelOptions options;
+  options.cpu_threads = 1;
+  for (auto mode : {ArithmeticMode::int8, ArithmeticMode::f32}) {
+    options.mode = mode;
+    const auto backend = std::move(make_backend(options).value());
+    for (auto type : {WeightType::q4_0, WeightType::q4_1, WeightType::q8_0}) {
+      EXPECT_EQ(backend->weight_layout(type) == WeightLayout::panels, mode == ArithmeticMode::int8);
+    }
+    for (auto type : {WeightType::f32, WeightType::f16, WeightType::bf16}) {
+      EXPECT_EQ(backend->weight_layout(type), WeightLayout::rows);
+    }
+  }
 }
 
 TEST(BackendTest, ItsWorkspaceIsCounted) {

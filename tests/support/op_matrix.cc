@@ -1,6 +1,7 @@
 #include "tests/support/op_matrix.h"
 
 #include <bit>
+#include <cstring>
 #include <numeric>
 
 namespace tinyloop::testing {
@@ -60,6 +61,18 @@ std::vector<float> OpMatrix::values() const {
   for (int32_t row = 0; row < rows_; ++row) {
     const auto first = all.begin() + ptrdiff_t(place(row));
     out.insert(out.end(), first, first + cols_);
+  }
+  return out;
+}
+
+std::vector<kernels::QuantisedBlock> OpMatrix::blocks() const {
+  backend_.synchronise();
+  const std::vector<float> all = data_.read();
+  const auto count = size_t(cols_ / kernels::QuantisedBlock::kValues);
+  std::vector<kernels::QuantisedBlock> out(size_t(rows_) * count);
+  for (int32_t row = 0; row < rows_; ++row) {
+    std::memcpy(out.data() + size_t(row) * count, all.data() + place(row),
+                kernels::quantised_bytes(cols_));
   }
   return out;
 }

@@ -51,7 +51,9 @@ class OpMatrix {
 
   kernels::RowView view() const;
   std::vector<float> values() const;  // [rows][cols], read from the device
-  bool untouched() const;             // all places outside the rows still hold the poison
+  // [rows][cols / 32], where the rows have been made q8 rows (view().as_q8()).
+  std::vector<kernels::QuantisedBlock> blocks() const;
+  bool untouched() const;  // all places outside the rows still hold the poison
 
  private:
   size_t place(int32_t row) const { return size_t(lines_[size_t(row)]) * size_t(stride_); }

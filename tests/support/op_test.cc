@@ -21,11 +21,13 @@ void choose_target(int64_t target) {
   hwy::GetChosenTarget().DeInit();
 }
 
+// Ops that have no code of their own for AVX3_DL run that of AVX3.
 OpDevice cpu_with_target(int64_t target) {
+  const int64_t mask = target == HWY_AVX3_DL ? HWY_AVX3_DL | HWY_AVX3 : target;
   return {.name = std::string("cpu_") + hwy::TargetName(target),
           .make =
-              [target](int32_t threads) {
-                choose_target(target);
+              [mask](int32_t threads) {
+                choose_target(mask);
                 return make_cpu(threads);
               },
           .leave = [] { choose_target(0); }};
@@ -36,7 +38,7 @@ OpDevice cpu_with_target(int64_t target) {
 std::vector<OpDevice> op_devices() {
   std::vector<OpDevice> devices;
 #if HWY_ARCH_X86
-  for (int64_t target : {HWY_AVX3, HWY_AVX2, HWY_SSE4, HWY_SCALAR}) {
+  for (int64_t target : {HWY_AVX3_DL, HWY_AVX3, HWY_AVX2, HWY_SSE4, HWY_SCALAR}) {
     if (hwy::SupportedTargets() & target) devices.push_back(cpu_with_target(target));
   }
 #else
