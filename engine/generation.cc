@@ -13,7 +13,10 @@ Generation::Generation(SequenceRequest& request, int32_t vocab, const Tokenizer*
       client_(client),
       stops_(std::move(request.stops)),
       history_(size_t(vocab)) {
-  if (tokenizer) text_.reserve(TextDecoder::max_output(tokenizer->max_token_bytes()));
+  if (tokenizer) {
+    text_.reserve(TextDecoder::max_output(tokenizer->max_token_bytes()));
+    for (const int32_t token : request.tokens) tokenizer->next_bytes(token, at_start_);
+  }
   history_.add(request.tokens);
   if (request.config.logprobs) logprobs_.top.reserve(size_t(*request.config.logprobs));
 }
@@ -42,7 +45,7 @@ std::string_view Generation::remaining_text() {
 
 StopMatcher::Step Generation::take(int32_t token) {
   text_.clear();
-  if (tokenizer_) decoder_.push(tokenizer_->token_bytes(token), text_);
+  if (tokenizer_) decoder_.push(tokenizer_->next_bytes(token, at_start_), text_);
   return stops_.push(token, text_);
 }
 

@@ -46,7 +46,8 @@ class Generation {
   StopMatcher stops_;
   PenaltyHistory history_;
   PositionLogprobs logprobs_;
-  std::string text_;  // of the token at hand
+  std::string text_;      // of the token at hand
+  bool at_start_ = true;  // no token has shown any text yet, in the prompt or after it
   int32_t generated_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "engine/byte_level.h"
 #include "engine/gguf_text.h"
+#include "engine/sentencepiece_text.h"
 
 namespace tinyloop::engine {
 
@@ -34,16 +35,51 @@ void check_sizes(const TokenizerData& data) {
   }
 }
 
-TokenType type_of(const TokenizerData& data, size_t id) {
+TokenType type_of(const TokenizerData& data, int32_t id) {
   if (data.token_types.empty()) return TokenType::normal;
-  const int32_t value = data.token_types[id];
-  const std::string key =
-      "tokenizer.ggml.token_type[" + std::to_string(id) + "] = " + std::to_string(value);
-  if (value < 1 || value > 6) fail(errc::bad_model_file, key + ", allowed are 1 to 6");
-  if (value == static_cast<int32_t>(TokenType::byte)) {
-    fail(errc::unsupported_model, key + " (byte): not supported in a byte-level vocabulary");
+  const int32_t value = data.token_types[static_cast<size_t>(id)];
+  if (value < 1 || value > 6) {
+    fail(errc::bad_model_file, "tokenizer.ggml.token_type[" + std::to_string(id) +
+                                   "] = " + std::to_string(value) + ", allowed are 1 to 6");
   }
   return static_cast<TokenType>(value);
+}
+
+std::string byte_level_bytes(std::string_view text, TokenType type, int32_t id) {
+  if (type == TokenType::byte) {
+    fail(errc::unsupported_model, "tokenizer.ggml.token_type[" + std::to_string(id) +
+                                      "] = 6 (byte): not supported in a byte-level vocabulary");
+  }
+  if (type == TokenType::user_defined) return std::string(text);
+  if (type != TokenType::normal) return {};
+  auto bytes = decode_byte_level(text);
+  if (!bytes) {
+    fail(errc::bad_model_file,
+         token_key(id, text) + ": a character outside the byte-level alphabet");
+  }
+  return *std::move(bytes);
+}
+
+std::string sentencepiece_bytes(std::string_view text, TokenType type, int32_t id) {
+  switch (type) {
+    case TokenType::normal:
+    case TokenType::user_defined:
+      return unescape_spaces(text);
+    case TokenType::unknown:
+      return std::string(kUnknownSurface);
+    case TokenType::byte:
+      break;
+    case TokenType::control:
+    case TokenType::unused:
+      return {};
+  }
+  const auto byte = parse_byte_piece(text);
+  if (!byte) {
+    fail(errc::bad_model_file, token_key(id, text) +
+                                   ": a token of type 6 (byte), allowed are "
+                                   "'<0x00>' to '<0xFF>'");
+  }
+  return std::string(1, static_cast<char>(*byte));
 }
 
 }  // namespace
@@ -60,32 +96,29 @@ std::string_view Vocabulary::StringTable::at(int32_t id) const noexcept {
 }
 
 Vocabulary Vocabulary::byte_level(const TokenizerData& data) {
-  check_sizes(data);
-  Vocabulary vocabulary;
-  for (size_t id = 0; id < data.tokens.size(); ++id) {
-    vocabulary.append(data.tokens[id], type_of(data, id));
-  }
-  vocabulary.index_texts();
-  return vocabulary;
+  return Vocabulary(data, byte_level_bytes);
 }
 
-void Vocabulary::append(std::string_view text, TokenType type) {
-  if (text.empty()) fail(errc::bad_model_file, token_key(size(), text) + ": an empty token");
-  std::string bytes;
-  if (type == TokenType::normal) {
-    auto decoded = decode_byte_level(text);
-    if (!decoded) {
-      fail(errc::bad_model_file,
-           token_key(size(), text) + ": a character outside the byte-level alphabet");
-    }
-    bytes = std::move(*decoded);
-  } else if (type != TokenType::unused) {
-    bytes = text;
+Vocabulary Vocabulary::sentencepiece(const TokenizerData& data) {
+  return Vocabulary(data, sentencepiece_bytes);
+}
+
+Vocabulary::Vocabulary(const TokenizerData& data, BytesOf bytes_of) {
+  check_sizes(data);
+  for (const std::string_view text : data.tokens) {
+    const TokenType type = type_of(data, size());
+    if (text.empty()) fail(errc::bad_model_file, token_key(size(), text) + ": an empty token");
+    append(text, type, bytes_of(text, type, size()));
   }
+  index_texts();
+}
+
+void Vocabulary::append(std::string_view text, TokenType type, std::string_view bytes) {
   texts_.append(text);
   bytes_.append(bytes);
   types_.push_back(type);
-  max_token_bytes_ = std::max(max_token_bytes_, bytes.size());
+  const size_t shown = is_hidden(type) ? std::max(text.size(), bytes.size()) : bytes.size();
+  max_token_bytes_ = std::max(max_token_bytes_, shown);
 }
 
 void Vocabulary::index_texts() {

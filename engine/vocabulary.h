@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -14,11 +15,15 @@ namespace tinyloop::engine {
 
 class Vocabulary {
  public:
+  // Both throw base::Failure: bad_model_file for an empty vocabulary, an empty or repeated token, a
+  // type list of another length, an unknown type.
   // Of a byte-level model: normal tokens are texts of byte_level.h's alphabet, the others plain.
-  // Throws base::Failure: bad_model_file for an empty vocabulary, an empty or repeated token, a
-  // type list of another length, an unknown type, a normal token outside the alphabet;
-  // unsupported_model for byte tokens, which only SentencePiece models have.
+  // Also bad_model_file: a normal token outside the alphabet; unsupported_model: byte tokens, which
+  // only SentencePiece models have.
   static Vocabulary byte_level(const TokenizerData& data);
+  // Of a SentencePiece model, spelled as in sentencepiece_text.h. Also bad_model_file: a byte token
+  // of another form.
+  static Vocabulary sentencepiece(const TokenizerData& data);
 
   Vocabulary(Vocabulary&&) = default;
   Vocabulary& operator=(Vocabulary&&) = default;
@@ -28,7 +33,9 @@ class Vocabulary {
   int32_t size() const noexcept { return static_cast<int32_t>(types_.size()); }
   bool contains(int32_t id) const noexcept { return id >= 0 && id < size(); }
 
-  // These three need contains(id). The views live as long as the vocabulary.
+  // These three need contains(id). The views live as long as the vocabulary. `bytes` is what the
+  // token stands for in a text: nothing for control and unused tokens, and nothing for unknown
+  // tokens of byte-level models.
   TokenType type(int32_t id) const noexcept { return types_[static_cast<size_t>(id)]; }
   std::string_view text(int32_t id) const noexcept { return texts_.at(id); }
   std::string_view bytes(int32_t id) const noexcept { return bytes_.at(id); }
@@ -48,8 +55,10 @@ class Vocabulary {
     std::vector<size_t> ends_;
   };
 
-  Vocabulary() = default;
-  void append(std::string_view text, TokenType type);
+  using BytesOf = std::string (*)(std::string_view text, TokenType type, int32_t id);
+
+  Vocabulary(const TokenizerData& data, BytesOf bytes_of);
+  void append(std::string_view text, TokenType type, std::string_view bytes);
   void index_texts();
 
   StringTable texts_, bytes_;

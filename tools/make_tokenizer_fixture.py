@@ -1,82 +1,56 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/tokenizer/gpt2_demo.jsonl: texts and the ids that the `tokenizers` package
-gives them with a model's tokenizer.json.
+"""Makes the tokenizers' fixtures below tests/golden/tokenizer/.
 
-One JSON object a line: "text", "ids" (special tokens not parsed), "pieces" (bytes of each piece of
-the pre-tokenizer), and "special" (ids with special tokens parsed) where that differs. The texts
-depend on the seed alone.
+    tools/make_tokenizer_fixture.py families
+    tools/make_tokenizer_fixture.py demo TOKENIZER_JSON
 
-    pip install tokenizers
-    tools/make_tokenizer_fixture.py TOKENIZER_JSON [OUTPUT]
+`demo` writes gpt2_demo.jsonl: texts and the ids that the `tokenizers` package gives them with the
+demo model's tokenizer.json. One JSON object a line: "text", "ids" (special tokens not parsed),
+"pieces" (bytes of each piece of the pre-tokenizer), and "special" (ids with special tokens parsed)
+where that differs.
+
+`families` trains a small tokenizer of each family with the packages `tokenizers` and
+`sentencepiece` and writes into families/:
+  texts.jsonl       a text a line, shared by all families
+  NAME.json         the tokenizer, by the names of the keys of model files
+  NAME.ids.jsonl    for each text: [ids], or [ids, pieces] in byte-level families, or these and an
+                    object with "special" where it differs from the ids and "decoded" where the
+                    package's text of the ids differs from the text
+
+The texts depend on seeds alone. Packages: tools/requirements.txt.
 """
 import argparse
+import io
 import json
 import pathlib
 import random
 import unicodedata
 
-from tokenizers import Tokenizer
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+import tokenizer_texts as texts
 
 SEED = 20240607
-OUTPUT = pathlib.Path(__file__).parent.parent / "tests/golden/tokenizer/gpt2_demo.jsonl"
+FOLDER = pathlib.Path(__file__).parent.parent / "tests/golden/tokenizer"
+NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5  # tokenizer.ggml.token_type; SentencePiece's, too
 
-WORDS = """once upon a time there was little girl who liked to play in the park with her big red ball
-mother said don't it's we've I'm you'll they'd can't o'clock Tom's friends' running extraordinary
-Supercalifragilistic internationalization iPhone HTTP README x2 42nd naïve café Straße Ελλάδα Москва
-привет עברית العربية हिन्दी ไทย 日本語 中文字符 한국어 Việt Nam þæt ŒUVRE ﬁne""".split()
-EMOJI = ["😀", "👍🏽", "👩‍👩‍👧‍👦", "🇩🇪", "❤️", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "1️⃣", "🤷‍♀️", "☕", "🧑🏿‍🚀"]
-SPACES = [" ", "  ", "\t", "\n", "\r\n", "\n\n", "\u00a0", "\u2003", "\u3000", "\u2028", "\u0085",
-          "\u200b", "\v", "\f", "\u180e", "\ufeff", "\u202f", "\x1c", "\x1f"]
-MARKS = ["\u0301", "\u0308", "\u0327", "\u20dd", "\u0e31", "\u093f", "\u05b0", "\ufe0f"]
-NUMBERS = ["7", "1234567890", "3.14159", "1,000,000", "²³", "½", "Ⅻ", "①", "٣٤", "०१", "〇", "一二三",
-           "0x1F", "1e-9", "𝟘𝟙"]
-CONTRACTIONS = ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d", "'S", "'LL", "'x", "''s", " 's", "’s",
-                "'", "'''", "'r", "'v", "'l", "'s's", "'tt", "'red", "'dare"]
-CODE = ["int main(int argc, char** argv) {\n    return 0;\n}\n", "def f(x):\n\treturn x ** 2  # y\n",
-        "for (auto&& [k, v] : map) std::cout << k << '\\n';", "<div class=\"a b\">&nbsp;</div>",
-        "SELECT * FROM t WHERE a >= 10 AND b != 'x';", "a->b::c<d>(e[f]) ? g : !h;",
-        "https://example.org/a/b?c=d&e=f#g", "{\"k\": [1, 2.5, null, true]}", "$x = @{y}; %z%~^|",
-        "if [ -z \"$A\" ]; then echo 'no'; fi", "\\frac{1}{2} \\sum_{i=0}^{n} x_i"]
-SPECIALS = ["<|endoftext|>", "<|endoftext|><|endoftext|>", "<|endoftext", "|endoftext|>",
-            "<<|endoftext|>>", "<|endof<|endoftext|>text|>"]
+CONTROLS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+USER_SYMBOL = "<tool>"
+# Tokens that no merge makes: a family takes them for whole pieces, or never.
+UNREACHABLE = [" Supercalifragilistic", " extraordinary", "README", "?!?!", "\n \n", " Москва", "東京タワー"]
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 
 
-def assigned_characters():
-    """Every character of Unicode 14, as this Python knows it, without surrogates and private use."""
-    return [chr(c) for c in range(0x110000) if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co")]
-
-
-def fixed_texts():
-    yield ""
-    for group in (WORDS, EMOJI, SPACES, MARKS, NUMBERS, CONTRACTIONS, CODE, SPECIALS):
-        yield from group
-        yield from ("a" + text + "b" for text in group)
-        yield from (" " + text + " " for text in group)
-    for space in (" ", "\n", "\t", "\u3000"):
-        for count in (2, 3, 7, 64, 300):
-            yield space * count
-            yield "x" + space * count + "y"
-    yield from ("a" * n for n in (2, 3, 5, 16, 100, 1000))
-    yield from ("ab" * n + "a" for n in (2, 9, 200))
-    yield from (chr(c) for c in range(256))
-
-
-def random_texts(rng, characters):
-    ascii_text = [chr(c) for c in range(32, 127)]
-    letters = [c for c in characters if unicodedata.category(c)[0] == "L"]
-    numbers = [c for c in characters if unicodedata.category(c)[0] == "N"]
-    low = [c for c in characters if ord(c) < 0x600]
-    for alphabet, count, longest in ((characters, 350, 10), (low, 250, 14), (ascii_text, 250, 40),
-                                     (letters, 100, 8), (numbers, 80, 8), (list("ab "), 80, 40),
-                                     (list("'sdltrvem "), 150, 24), (list(" \n\tx"), 120, 16)):
-        for _ in range(count):
-            yield "".join(rng.choice(alphabet) for _ in range(rng.randint(1, longest)))
-    pools = [WORDS, WORDS, WORDS, EMOJI, SPACES, MARKS, NUMBERS, CONTRACTIONS, SPECIALS]
-    for _ in range(350):
-        parts = (rng.choice(rng.choice(pools)) for _ in range(rng.randint(2, 8)))
-        yield rng.choice(["", " "]).join(parts)
-    for _ in range(120):
-        yield " ".join(rng.choice(WORDS) for _ in range(rng.randint(3, 14))) + rng.choice(".!?\n")
+def write_lines(path, lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="\n") as out:
+        for line in lines:
+            out.write(json.dumps(line, separators=(",", ":"), ensure_ascii=path.name != "texts.jsonl") + "\n")
+    print(path.name, path.stat().st_size, "bytes")
 
 
 def piece_lengths(tokenizer, text):
@@ -89,23 +63,148 @@ def encode(tokenizer, text, parse_special):
     return tokenizer.encode(text, add_special_tokens=False).ids
 
 
+def make_demo(tokenizer_json):
+    tokenizer = Tokenizer.from_file(str(tokenizer_json))
+    rng = random.Random(SEED)
+    characters = texts.assigned_characters()
+    cases = []
+    for text in dict.fromkeys([*texts.fixed_texts(), *texts.random_texts(rng, characters)]):
+        case = {"text": text, "ids": encode(tokenizer, text, False), "pieces": piece_lengths(tokenizer, text)}
+        special = encode(tokenizer, text, True)
+        if special != case["ids"]:
+            case["special"] = special
+        cases.append(case)
+    write_lines(FOLDER / "gpt2_demo.jsonl", cases)
+
+
+def family_texts():
+    """Without texts that `tokenizers` does not normalise as Unicode 14 says: its tables are older."""
+    rng = random.Random(SEED + 1)
+    characters = texts.assigned_characters()
+    nfc = normalizers.NFC()
+    every = [*texts.fixed_texts(texts.GROUPS + texts.MORE_GROUPS),
+             *texts.random_texts(rng, characters, texts.MORE_POOLS, 4), *texts.dense_texts(rng, 1)]
+    return [text for text in dict.fromkeys(every)
+            if nfc.normalize_str(text) == unicodedata.normalize("NFC", text)]
+
+
+def corpus():
+    rng = random.Random(SEED + 2)
+    pools = [texts.WORDS] * 6 + [texts.SCRIPTS, texts.CODE, texts.EMOJI] + texts.MORE_POOLS
+    lines = []
+    for _ in range(6000):
+        parts = [rng.choice(rng.choice(pools)) for _ in range(rng.randint(3, 12))]
+        lines.append(rng.choice([" ", " ", "", "  ", "\n"]).join(parts))
+    for name in CONTROLS + [USER_SYMBOL]:
+        lines = [line.replace(name, "") for line in lines]
+    return lines
+
+
+def byte_level(regex=None, digits=False):
+    steps = [pre_tokenizers.Digits(individual_digits=True)] if digits else []
+    if regex:
+        steps.append(pre_tokenizers.Split(Regex(regex), "isolated"))
+    steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=regex is None))
+    return pre_tokenizers.Sequence(steps)
+
+
+def to_symbols(text):
+    return "".join(piece for piece, _ in pre_tokenizers.ByteLevel(False, use_regex=False).pre_tokenize_str(text))
+
+
+def train_bpe(pre_tokenizer, normalizer=None, whole_pieces=False):
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizer
+    trainer = trainers.BpeTrainer(vocab_size=1500, special_tokens=CONTROLS + [USER_SYMBOL], show_progress=False,
+                                  initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))
+    trained.train_from_iterator(corpus(), trainer)
+    model = json.loads(trained.to_str())["model"]
+    vocab, merges = model["vocab"], [tuple(merge) for merge in model["merges"]]
+    for text in UNREACHABLE:
+        vocab.setdefault(to_symbols(text), len(vocab))
+
+    tokenizer = Tokenizer(models.BPE(vocab, merges, ignore_merges=whole_pieces))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizer, decoders.ByteLevel()
+    if normalizer:
+        tokenizer.normalizer = normalizer
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in CONTROLS])
+    tokenizer.add_tokens([AddedToken(USER_SYMBOL, special=False, normalized=False)])
+    return tokenizer, vocab, merges
+
+
+def make_byte_level(name, pre, cases, **training):
+    tokenizer, vocab, merges = train_bpe(**training)
+    tokens = sorted(vocab, key=vocab.get)
+    types = [CONTROL if token in CONTROLS else USER_DEFINED if token == USER_SYMBOL else NORMAL
+             for token in tokens]
+    write_lines(FOLDER / "families" / f"{name}.json",
+                [{"model": "gpt2", "pre": pre, "tokens": tokens, "token_type": types,
+                  "merges": [" ".join(merge) for merge in merges], "bos_token_id": 1, "eos_token_id": 0,
+                  "add_bos_token": False}])
+    lines = []
+    for text in cases:
+        ids, special = encode(tokenizer, text, False), encode(tokenizer, text, True)
+        decoded = tokenizer.decode(ids, skip_special_tokens=False)
+        extra = {"special": special} if special != ids else {}
+        if decoded != text:
+            extra["decoded"] = decoded
+        lines.append([ids, piece_lengths(tokenizer, text)] + ([extra] if extra else []))
+    write_lines(FOLDER / "families" / f"{name}.ids.jsonl", lines)
+
+
+def train_sentencepiece(**options):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(corpus()), model_writer=model, model_type="bpe", vocab_size=1500,
+        normalization_rule_name="identity", remove_extra_whitespaces=False, split_digits=True,
+        allow_whitespace_only_pieces=True, character_coverage=0.99, num_threads=1, minloglevel=2,
+        user_defined_symbols=[USER_SYMBOL, "\u2581\u2581\u2581\u2581", "\n\n"], **options)
+    return sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+
+
+def make_sentencepiece(name, cases, prefix=True, unused_every=None, **options):
+    """With `unused_every`, each so many-th normal token of several characters is marked unused."""
+    proto = train_sentencepiece(add_dummy_prefix=prefix, **options)
+    normal = [piece for piece in proto.pieces if piece.type == NORMAL and len(piece.piece) > 1]
+    for piece in normal[::unused_every] if unused_every else []:
+        piece.type = UNUSED
+    model = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
+    write_lines(FOLDER / "families" / f"{name}.json",
+                [{"model": "llama", "pre": "default", "tokens": [piece.piece for piece in proto.pieces],
+                  "scores": [piece.score for piece in proto.pieces],
+                  "token_type": [piece.type for piece in proto.pieces],
+                  "bos_token_id": model.bos_id(), "eos_token_id": model.eos_id(),
+                  "unknown_token_id": model.unk_id(), "add_bos_token": False, "add_space_prefix": prefix}])
+    lines = []
+    for text in cases:
+        ids = model.encode(text)
+        decoded = model.decode(ids)
+        lines.append([ids] + ([{"decoded": decoded}] if decoded != text else []))
+    write_lines(FOLDER / "families" / f"{name}.ids.jsonl", lines)
+
+
+def make_families():
+    cases = family_texts()
+    print(len(cases), "texts")
+    write_lines(FOLDER / "families" / "texts.jsonl", cases)
+    make_byte_level("gpt-2", "gpt-2", cases, pre_tokenizer=byte_level())
+    make_byte_level("smollm", "smollm", cases, pre_tokenizer=byte_level(digits=True))
+    make_byte_level("llama-bpe", "llama-bpe", cases, pre_tokenizer=byte_level(LLAMA3), whole_pieces=True)
+    make_byte_level("qwen2", "qwen2", cases, pre_tokenizer=byte_level(QWEN2), normalizer=normalizers.NFC())
+    make_sentencepiece("llama", cases, byte_fallback=True)
+    make_sentencepiece("llama-no-prefix", cases, byte_fallback=True, prefix=False)
+    make_sentencepiece("llama-no-bytes", cases, byte_fallback=False, unused_every=5)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tokenizer_json", type=pathlib.Path)
-    parser.add_argument("output", type=pathlib.Path, nargs="?", default=OUTPUT)
+    commands = parser.add_subparsers(required=True)
+    commands.add_parser("families").set_defaults(run=lambda arguments: make_families())
+    demo = commands.add_parser("demo")
+    demo.add_argument("tokenizer_json", type=pathlib.Path)
+    demo.set_defaults(run=lambda arguments: make_demo(arguments.tokenizer_json))
     arguments = parser.parse_args()
-    tokenizer = Tokenizer.from_file(str(arguments.tokenizer_json))
-    rng = random.Random(SEED)
-    texts = dict.fromkeys([*fixed_texts(), *random_texts(rng, assigned_characters())])
-    with arguments.output.open("w", encoding="ascii") as out:
-        for text in texts:
-            case = {"text": text, "ids": encode(tokenizer, text, False),
-                    "pieces": piece_lengths(tokenizer, text)}
-            special = encode(tokenizer, text, True)
-            if special != case["ids"]:
-                case["special"] = special
-            out.write(json.dumps(case, separators=(",", ":")) + "\n")
-    print(f"{len(texts)} texts, {arguments.output.stat().st_size} bytes")
+    arguments.run(arguments)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,9 @@ class Tokenizer;
 namespace tinyloop {
 
 struct EncodeOptions {
-  std::optional<bool>
-      add_bos;  // begin with the file's bos token, if it has one; unset: as the file says
+  // Begin with the file's bos token, if it has one. Unset: as the file says, or else as its family
+  // does.
+  std::optional<bool> add_bos;
   bool parse_special = false;  // control tokens written out in the text become those tokens
 };
 
@@ -35,7 +36,8 @@ class TINYLOOP_API Tokenizer {
   // Any bytes.
   std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
   // The exact bytes of the tokens, which need not be whole characters; control tokens stand for
-  // nothing unless `show_special`. Ids outside the vocabulary stand for nothing.
+  // nothing unless `show_special`. Ids outside the vocabulary stand for nothing. Where the tokenizer
+  // puts a space before a text, that space is dropped.
   std::string decode(std::span<const int32_t> tokens, bool show_special = false) const;
 
   int32_t vocab_size() const;

@@ -11,11 +11,10 @@ namespace {
 
 using Pieces = std::vector<std::string>;
 
-Pieces pieces(std::string_view text) {
-  const auto rule = PreTokenizer::find("gpt-2");
+Pieces pieces(std::string_view text, PreTokenizer first_piece = gpt2_piece) {
   Pieces result;
   while (!text.empty()) {
-    const size_t length = rule->first_piece(text);
+    const size_t length = first_piece(text);
     EXPECT_GE(length, 1u);
     EXPECT_LE(length, text.size());
     if (length == 0 || length > text.size()) break;
@@ -23,12 +22,6 @@ Pieces pieces(std::string_view text) {
     text.remove_prefix(length);
   }
   return result;
-}
-
-TEST(PreTokenizer, OnlyKnownNames) {
-  EXPECT_TRUE(PreTokenizer::find("gpt-2"));
-  EXPECT_FALSE(PreTokenizer::find("gpt2"));
-  EXPECT_FALSE(PreTokenizer::find(""));
 }
 
 TEST(PreTokenizer, WordsNumbersAndSigns) {
@@ -62,6 +55,36 @@ TEST(PreTokenizer, WhiteSpaceLeavesItsLastCharacterToTheWord) {
   EXPECT_EQ(pieces("\u200Ba"), Pieces({"\u200B", "a"}));  // zero width: not white space
 }
 
+TEST(PreTokenizer, SmollmCutsEachNumber) {
+  EXPECT_EQ(pieces("a12 3", smollm_piece), Pieces({"a", "1", "2", " ", "3"}));
+  EXPECT_EQ(pieces("a  1", smollm_piece), Pieces({"a", "  ", "1"}));
+  EXPECT_EQ(pieces("a  b", smollm_piece), Pieces({"a", " ", " b"}));
+  EXPECT_EQ(pieces("\u00BD\u2167!", smollm_piece), Pieces({"\u00BD", "\u2167", "!"}));
+}
+
+TEST(PreTokenizer, Llama3KeepsThreeNumbersAndQwen2One) {
+  EXPECT_EQ(pieces("a1234 5", llama3_piece), Pieces({"a", "123", "4", " ", "5"}));
+  EXPECT_EQ(pieces("a123", qwen2_piece), Pieces({"a", "1", "2", "3"}));
+}
+
+TEST(PreTokenizer, Llama3ContractionsInAnyCase) {
+  EXPECT_EQ(pieces("IT'S", llama3_piece), Pieces({"IT", "'S"}));
+  EXPECT_EQ(pieces("we'Ll", llama3_piece), Pieces({"we", "'Ll"}));
+  EXPECT_EQ(pieces("x'\u017Fa", llama3_piece), Pieces({"x", "'\u017F", "a"}));  // folds to s
+  EXPECT_EQ(pieces("'l", llama3_piece), Pieces({"'l"}));
+  EXPECT_EQ(pieces("'", llama3_piece), Pieces({"'"}));
+}
+
+TEST(PreTokenizer, Llama3LinesAndSigns) {
+  EXPECT_EQ(pieces("a \n\n  b", llama3_piece), Pieces({"a", " \n\n", " ", " b"}));
+  EXPECT_EQ(pieces("x;\n\ny", llama3_piece), Pieces({"x", ";\n\n", "y"}));
+  EXPECT_EQ(pieces("\ta", llama3_piece), Pieces({"\ta"}));
+  EXPECT_EQ(pieces("\na", llama3_piece), Pieces({"\n", "a"}));
+  EXPECT_EQ(pieces("(ab", llama3_piece), Pieces({"(ab"}));
+  EXPECT_EQ(pieces("((ab", llama3_piece), Pieces({"((", "ab"}));
+  EXPECT_EQ(pieces("\n \u0085", llama3_piece), Pieces({"\n", " \u0085"}));  // no line end
+}
+
 TEST(PreTokenizer, BytesThatAreNotUtf8AreSigns) {
   EXPECT_EQ(pieces("a\xFF\xFE!b"), Pieces({"a", "\xFF\xFE!", "b"}));
   EXPECT_EQ(pieces(" \xE2\x82"), Pieces({" \xE2\x82"}));
@@ -73,9 +96,11 @@ TEST(PreTokenizer, EveryByteIsInOnePiece) {
   for (int round = 0; round < 5000; ++round) {
     std::string text(random() % 30, '\0');
     for (char& c : text) c = random() % 2 ? static_cast<char>(random()) : "' \nsa1"[random() % 6];
-    std::string joined;
-    for (const std::string& piece : pieces(text)) joined += piece;
-    ASSERT_EQ(joined, text);
+    for (const PreTokenizer rule : {gpt2_piece, smollm_piece, llama3_piece, qwen2_piece}) {
+      std::string joined;
+      for (const std::string& piece : pieces(text, rule)) joined += piece;
+      ASSERT_EQ(joined, text);
+    }
   }
 }
 

@@ -56,11 +56,10 @@ TEST(DemoTokenizer, GivesTheGoldenIds) {
 }
 
 TEST(PreTokenizer, CutsTheGoldenTexts) {
-  const auto rule = PreTokenizer::find("gpt-2");
   for (const Case& c : golden_cases()) {
     std::vector<size_t> pieces;
     for (std::string_view rest = c.text; !rest.empty(); rest.remove_prefix(pieces.back())) {
-      pieces.push_back(rule->first_piece(rest));
+      pieces.push_back(gpt2_piece(rest));
     }
     EXPECT_EQ(pieces, c.pieces) << c.text;
   }
@@ -141,6 +140,10 @@ class GgufText {
   void integers(const std::string& key, const std::vector<int32_t>& values) {
     begin_array(key, GgufType::i32, values.size());
     for (const int32_t value : values) put(value);
+  }
+  void floats(const std::string& key, const std::vector<float>& values) {
+    begin_array(key, GgufType::f32, values.size());
+    for (const float value : values) put(value);
   }
   base::Result<std::optional<Tokenizer>> load() const {
     std::string bytes = "GGUF";
@@ -241,6 +244,53 @@ TEST(TokenizerFromGguf, RefusesMissingAndForeignKeys) {
     foreign.flag("tokenizer.ggml." + key, true);
     expect_refused(foreign, errc::unsupported_model, "tokenizer.ggml." + key + " = true");
   }
+}
+
+// A complete SentencePiece tokenizer without byte tokens, without the keys named in `left_out`.
+GgufText llama_file(const std::string& left_out = "") {
+  GgufText file;
+  const std::string prefix = "tokenizer.ggml.";
+  const auto wanted = [&](const char* key) { return left_out != key; };
+  if (wanted("model")) file.string(prefix + "model", "llama");
+  if (wanted("tokens")) file.strings(prefix + "tokens", {"<unk>", "<s>", "\u2581", "a", "\u2581a"});
+  if (wanted("scores")) file.floats(prefix + "scores", {0, 0, -3, -2, -1});
+  if (wanted("token_type")) file.integers(prefix + "token_type", {2, 3, 1, 1, 1});
+  return file;
+}
+
+TEST(TokenizerFromGguf, ReadsLlamaFiles) {
+  GgufText file = llama_file();
+  EXPECT_EQ((*file.load())->encode("a a"), Ids({4, 4}));
+  EXPECT_EQ((*file.load())->encode("a?"), Ids({4, 0}));
+  file.number("tokenizer.ggml.bos_token_id", 1);
+  EXPECT_EQ((*file.load())->encode("a"), Ids({1, 4}));  // the default of the family
+  file.flag("tokenizer.ggml.add_bos_token", false);
+  file.flag("tokenizer.ggml.add_space_prefix", false);
+  file.flag("tokenizer.ggml.remove_extra_whitespaces", false);
+  file.string("tokenizer.ggml.pre", "default");
+  file.strings("tokenizer.ggml.merges", {"no such"});  // not used
+  EXPECT_EQ((*file.load())->encode("a a"), Ids({3, 4}));
+}
+
+TEST(TokenizerFromGguf, RefusesLlamaFilesByKey) {
+  for (const std::string key : {"tokens", "scores"}) {
+    expect_refused(llama_file(key), errc::bad_model_file, "tokenizer.ggml." + key);
+  }
+  expect_refused(llama_file("token_type"), errc::bad_model_file,
+                 "tokenizer.ggml.tokens: no token of type 6 for byte 0, and no unknown token");
+  GgufText spaces = llama_file();
+  spaces.flag("tokenizer.ggml.remove_extra_whitespaces", true);
+  expect_refused(spaces, errc::unsupported_model, "tokenizer.ggml.remove_extra_whitespaces = true");
+  GgufText normalised = llama_file();
+  normalised.integers("tokenizer.ggml.precompiled_charsmap", {1});
+  expect_refused(normalised, errc::unsupported_model, "tokenizer.ggml.precompiled_charsmap");
+  GgufText end = llama_file();
+  end.flag("tokenizer.ggml.add_eos_token", true);
+  expect_refused(end, errc::unsupported_model, "tokenizer.ggml.add_eos_token = true");
+  GgufText other = llama_file("model");
+  other.string("tokenizer.ggml.model", "t5");
+  expect_refused(other, errc::unsupported_model,
+                 "tokenizer.ggml.model = 't5', supported are gpt2 and llama");
 }
 
 }  // namespace

@@ -119,10 +119,13 @@ struct BadCase {
 
 TEST(Tokenizer, RefusesBadDataByKeyAndValue) {
   const BadCase cases[] = {
-      {"tokenizer.ggml.model = 'llama'", errc::unsupported_model,
-       [](ByteVocabulary& v) { v.data.model = "llama"; }},
-      {"tokenizer.ggml.pre = 'qwen2'", errc::unsupported_model,
-       [](ByteVocabulary& v) { v.data.pre = "qwen2"; }},
+      {"tokenizer.ggml.model = 'bert', supported are gpt2 and llama", errc::unsupported_model,
+       [](ByteVocabulary& v) { v.data.model = "bert"; }},
+      {"tokenizer.ggml.pre = 'gpt2', supported with tokenizer.ggml.model = 'gpt2' are gpt-2, "
+       "smollm, llama-bpe, llama3, llama-v3, qwen2",
+       errc::unsupported_model, [](ByteVocabulary& v) { v.data.pre = "gpt2"; }},
+      {"tokenizer.ggml.pre = ''", errc::unsupported_model,
+       [](ByteVocabulary& v) { v.data.pre = ""; }},
       {"tokenizer.ggml.tokens has 0 entries", errc::bad_model_file,
        [](ByteVocabulary& v) { v.data.tokens.clear(), v.data.token_types.clear(); }},
       {"tokenizer.ggml.token_type has 255 entries, tokenizer.ggml.tokens has 256",
