@@ -3,12 +3,11 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
-#include <boost/asio/use_future.hpp>
-#include <chrono>
 #include <cstdio>
-#include <future>
+#include <functional>
 #include <memory>
 
+#include "bench_timing.h"
 #include "commands.h"
 #include "failure.h"
 #include "id_list.h"
@@ -19,48 +18,31 @@ namespace tinyloop::cli {
 
 namespace {
 
-constexpr int32_t kMaxBatch = 1024;  // ModelOptions::max_sequences
+constexpr int32_t kMaxBatch = 1023;  // ModelOptions::max_sequences, less the opener
+constexpr int32_t kMaxLength = 1 << 20;
 
 struct BenchArguments {
   ModelArguments model;
   int32_t prompt_tokens = 128;
   int32_t gen_tokens = 64;
+  int32_t decode_prompt = 32;
   std::string batches = "1,8,32";
   std::string loops;  // empty: the file's default
   int32_t repeat = 3;
   bool json = false;
 };
 
-struct Speed {
-  double prefill = 0;  // prompt tokens a second
-  double decode = 0;   // new tokens a second
+// One kind of run: how many tokens each handles and how long each took. None: it was not asked for.
+struct Runs {
+  int64_t tokens = 0;
+  std::vector<double> times_us;
+
+  double tokens_per_s() const;
 };
 
-// The same tokens every time; which ones does not matter to the speed.
-std::vector<int32_t> some_tokens(int32_t count, int32_t vocab, int32_t salt) {
-  std::vector<int32_t> tokens;
-  for (int32_t i = 0; i < count; ++i) {
-    tokens.push_back(static_cast<int32_t>((int64_t{i} * 7919 + int64_t{salt} * 104729) % vocab));
-  }
-  return tokens;
-}
-
-// Seconds from the first request sent to the last one complete.
-double time_batch(const Model& model, int32_t batch, int32_t loops, int32_t prompt, int32_t gen) {
-  std::vector<std::future<GenerateResult>> results;
-  GenerateRequest request;
-  request.when_full = WhenFull::wait;
-  request.config.loops = loops;
-  request.config.max_tokens = gen;
-  request.config.eos = EosMode::ignore;
-  const auto begin = std::chrono::steady_clock::now();
-  for (int32_t i = 0; i < batch; ++i) {
-    request.tokens = some_tokens(prompt, model.info().vocab, i);
-    results.push_back(model.async_generate(request, boost::asio::use_future));
-  }
-  for (auto& result : results) result.get();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
+struct Measurement {
+  Runs prefill, decode;
+};
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -68,71 +50,116 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// Prefill: whole prompts, one new token each. Decode: prompts of one token.
-Speed measure(const Model& model, const BenchArguments& arguments, int32_t batch, int32_t loops) {
-  std::vector<double> prefill, decode;
-  for (int32_t i = 0; i < arguments.repeat; ++i) {
-    prefill.push_back(time_batch(model, batch, loops, arguments.prompt_tokens, 1));
-    decode.push_back(time_batch(model, batch, loops, 1, arguments.gen_tokens));
-  }
-  return {.prefill = double(batch) * arguments.prompt_tokens / median(prefill),
-          .decode = double(batch) * arguments.gen_tokens / median(decode)};
+double Runs::tokens_per_s() const {
+  return times_us.empty() ? 0 : double(tokens) * 1e6 / median(times_us);
 }
 
-void check_range(const char* field, int32_t value, int32_t high) {
-  if (value >= 1 && value <= high) return;
-  refuse(field, std::to_string(value), "1 to " + std::to_string(high));
+// The first run warms up and is not counted.
+Runs repeat(int32_t times, int64_t tokens, const std::function<double()>& run) {
+  Runs runs{.tokens = tokens, .times_us = {}};
+  run();
+  for (int32_t i = 0; i < times; ++i) runs.times_us.push_back(run());
+  return runs;
 }
 
-// The results in the order of the table: by depth, then by batch size.
-void print_row(const BenchArguments& arguments, int32_t loops, int32_t batch, const Speed& speed,
-               Json& results) {
-  if (arguments.json) {
-    results.push_back({{"loops", loops},
-                       {"batch", batch},
-                       {"prefill_tokens_per_s", speed.prefill},
-                       {"decode_tokens_per_s", speed.decode}});
-    return;
+Measurement measure(const Model& model, const BenchArguments& arguments, int32_t batch,
+                    int32_t loops) {
+  const BatchShape prompts = {batch, loops, arguments.prompt_tokens};
+  const BatchShape starts = {batch, loops, arguments.decode_prompt};
+  const int32_t gen = arguments.gen_tokens;
+  Measurement result;
+  if (prompts.prompt > 0) {
+    result.prefill = repeat(arguments.repeat, int64_t{batch} * prompts.prompt,
+                            [&] { return time_prefill(model, prompts); });
   }
+  if (gen > 0) {
+    result.decode = repeat(arguments.repeat, int64_t{batch} * gen,
+                           [&] { return time_decode(model, starts, gen); });
+  }
+  return result;
+}
+
+void check_range(const char* field, int32_t value, int32_t low, int32_t high) {
+  if (value >= low && value <= high) return;
+  refuse(field, std::to_string(value), std::to_string(low) + " to " + std::to_string(high));
+}
+
+void check(const BenchArguments& arguments) {
+  check_range("--prompt-tokens", arguments.prompt_tokens, 0, kMaxLength - 1);
+  check_range("--gen-tokens", arguments.gen_tokens, 0, kMaxLength / 2);
+  check_range("--decode-prompt", arguments.decode_prompt, 1, kMaxLength / 2 - 1);
+  check_range("--repeat", arguments.repeat, 1, 1000);
+  if (arguments.prompt_tokens > 0 || arguments.gen_tokens > 0) return;
+  refuse("--gen-tokens", "0 and --prompt-tokens: 0", "at most one of them 0");
+}
+
+// Raises what the runs need and leaves the rest as it is.
+void fit_options(const BenchArguments& arguments, const std::vector<int32_t>& batches,
+                 ModelOptions& options) {
+  options.max_seq_len = std::max({options.max_seq_len, arguments.prompt_tokens + 1,
+                                  arguments.decode_prompt + arguments.gen_tokens + 1});
+  options.max_sequences = 1 + *std::max_element(batches.begin(), batches.end());
+}
+
+Json times_json(const Runs& runs) {
+  return {{"tokens", runs.tokens}, {"times_us", runs.times_us}};
+}
+
+Json measurement_json(int32_t loops, int32_t batch, const Measurement& measured) {
+  Json row = {{"loops", loops}, {"batch", batch}};
+  const auto add = [&row](const std::string& name, const Runs& runs) {
+    if (runs.times_us.empty()) return;
+    row[name + "_tokens_per_s"] = runs.tokens_per_s();
+    row[name] = times_json(runs);
+  };
+  add("prefill", measured.prefill);
+  add("decode", measured.decode);
+  return row;
+}
+
+void print_header(const BenchArguments& arguments, const ModelInfo& info) {
+  write(info.device + ", medians of " + std::to_string(arguments.repeat) +
+        "; prefill: prompts of " + std::to_string(arguments.prompt_tokens) +
+        " tokens; decode: " + std::to_string(arguments.gen_tokens) + " tokens after prompts of " +
+        std::to_string(arguments.decode_prompt) + "\nloops  batch  prefill tok/s   decode tok/s\n");
+}
+
+void print_row(int32_t loops, int32_t batch, const Measurement& measured) {
   char line[96];
-  std::snprintf(line, sizeof line, "%5d %6d %14.1f %14.1f\n", loops, batch, speed.prefill,
-                speed.decode);
+  std::snprintf(line, sizeof line, "%5d %6d %14.1f %14.1f\n", loops, batch,
+                measured.prefill.tokens_per_s(), measured.decode.tokens_per_s());
   write(line);
 }
 
 void run_bench(BenchArguments arguments) {
-  constexpr int32_t kMaxLength = 1 << 20;
-  check_range("--prompt-tokens", arguments.prompt_tokens, kMaxLength - 1);
-  check_range("--gen-tokens", arguments.gen_tokens, kMaxLength - 1);
-  check_range("--repeat", arguments.repeat, 1000);
+  check(arguments);
   const auto batches = parse_ids("--batch", arguments.batches, 1, kMaxBatch);
-  ModelOptions& options = arguments.model.options;
-  options.max_seq_len =
-      std::max({options.max_seq_len, arguments.prompt_tokens + 1, arguments.gen_tokens + 1});
-  options.max_sequences = *std::max_element(batches.begin(), batches.end());
-
+  fit_options(arguments, batches, arguments.model.options);
   const LoadedModel model(arguments.model);
   const ModelInfo info = model->info();
   const auto depths = arguments.loops.empty()
                           ? std::vector<int32_t>{info.default_loops}
                           : parse_ids("--loops", arguments.loops, 1, info.max_loops);
   Json results = Json::array();
-  if (!arguments.json) {
-    write(info.device + ", " + std::to_string(arguments.prompt_tokens) + " prompt tokens, " +
-          std::to_string(arguments.gen_tokens) + " new tokens, medians of " +
-          std::to_string(arguments.repeat) + "\nloops  batch  prefill tok/s   decode tok/s\n");
-  }
-  time_batch(*model, 1, depths.front(), arguments.prompt_tokens, 1);  // warms up
+  if (!arguments.json) print_header(arguments, info);
   for (const int32_t loops : depths) {
     for (const int32_t batch : batches) {
-      print_row(arguments, loops, batch, measure(*model, arguments, batch, loops), results);
+      const Measurement measured = measure(*model, arguments, batch, loops);
+      if (arguments.json) {
+        results.push_back(measurement_json(loops, batch, measured));
+      } else {
+        print_row(loops, batch, measured);
+      }
     }
   }
   if (!arguments.json) return;
   write_line({{"model", arguments.model.path},
               {"device", info.device},
+              {"mode", to_string(arguments.model.options.mode)},
+              {"prefill_budget", arguments.model.options.prefill_budget},
               {"prompt_tokens", arguments.prompt_tokens},
               {"gen_tokens", arguments.gen_tokens},
+              {"decode_prompt", arguments.decode_prompt},
               {"repeat", arguments.repeat},
               {"results", results}});
 }
@@ -142,16 +169,19 @@ void run_bench(BenchArguments arguments) {
 void add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Prefill and decode speed");
   const auto arguments = std::make_shared<BenchArguments>();
-  arguments->model.add_basic(*command);
+  arguments->model.add_all(*command);
   const auto add = [command](const char* name, auto& field, const char* what) {
     command->add_option(name, field, what)->capture_default_str();
   };
-  add("--prompt-tokens", arguments->prompt_tokens, "prompt length of the prefill runs");
-  add("--gen-tokens", arguments->gen_tokens, "new tokens of the decode runs (prompts of 1 token)");
+  add("--prefill-budget", arguments->model.options.prefill_budget, "prompt rows a pass may hold");
+  add("--prompt-tokens", arguments->prompt_tokens, "prompt length of the prefill runs, 0: none");
+  add("--gen-tokens", arguments->gen_tokens, "new tokens timed in the decode runs, 0: none");
+  add("--decode-prompt", arguments->decode_prompt, "prompt length of the decode runs, not timed");
   add("--batch", arguments->batches, "requests at the same time: a list");
   command->add_option("--loops", arguments->loops, "depths: a list; default: the file's");
-  add("--repeat", arguments->repeat, "runs of each kind; medians are reported");
-  command->add_flag("--json", arguments->json, "print JSON");
+  add("--repeat", arguments->repeat,
+      "runs of each kind after one to warm up; medians are reported");
+  command->add_flag("--json", arguments->json, "print JSON, with the time of every run");
   command->callback([arguments] { run_bench(*arguments); });
 }
 

@@ -1,0 +1,104 @@
+#include "bench_timing.h"
+
+#include <algorithm>
+#include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <future>
+#include <limits>
+#include <thread>
+#include <vector>
+
+namespace tinyloop::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Pending {
+  double submitted_us;  // since the batch began
+  std::future<GenerateResult> result;
+};
+
+double microseconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
+
+// The same tokens every time; which ones does not matter to the speed.
+std::vector<int32_t> some_tokens(int32_t count, int32_t vocab, int32_t salt) {
+  std::vector<int32_t> tokens;
+  for (int32_t i = 0; i < count; ++i) {
+    tokens.push_back(static_cast<int32_t>((int64_t{i} * 7919 + int64_t{salt} * 104729) % vocab));
+  }
+  return tokens;
+}
+
+GenerateRequest some_request(const Model& model, const BatchShape& shape, int32_t max_tokens,
+                             int32_t salt) {
+  GenerateRequest request;
+  request.tokens = some_tokens(shape.prompt, model.info().vocab, salt);
+  request.when_full = WhenFull::wait;
+  request.config.loops = shape.loops;
+  request.config.max_tokens = max_tokens;
+  request.config.eos = EosMode::ignore;
+  return request;
+}
+
+std::vector<Pending> submit(const Model& model, const std::vector<GenerateRequest>& requests,
+                            Clock::time_point begin) {
+  std::vector<Pending> batch;
+  batch.reserve(requests.size());
+  for (const GenerateRequest& request : requests) {
+    const double submitted_us = microseconds_since(begin);
+    batch.push_back({submitted_us, model.async_generate(request, boost::asio::use_future)});
+  }
+  return batch;
+}
+
+std::vector<GenerateRequest> requests_of(const Model& model, const BatchShape& shape,
+                                         int32_t max_tokens) {
+  std::vector<GenerateRequest> requests;
+  for (int32_t i = 0; i < shape.batch; ++i) {
+    requests.push_back(some_request(model, shape, max_tokens, i));
+  }
+  return requests;
+}
+
+bool ready(const std::future<GenerateResult>& result) {
+  return result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+// A request that the replica works on while a batch is submitted. Without it the first of the batch
+// would enter alone and stay out of step with the others. Returns when it has begun.
+std::future<GenerateResult> open_batch(const Model& model, const BatchShape& shape) {
+  const BatchShape one = {.batch = 1, .loops = shape.loops, .prompt = kOpenerTokens};
+  auto result =
+      model.async_generate(some_request(model, one, 1, shape.batch), boost::asio::use_future);
+  while (model.health().replicas.at(0).active == 0 && !ready(result)) std::this_thread::yield();
+  return result;
+}
+
+}  // namespace
+
+double time_prefill(const Model& model, const BatchShape& shape) {
+  const auto requests = requests_of(model, shape, 1);
+  const auto begin = Clock::now();
+  for (Pending& pending : submit(model, requests, begin)) pending.result.get();
+  return microseconds_since(begin);
+}
+
+double time_decode(const Model& model, const BatchShape& shape, int32_t gen) {
+  const auto requests = requests_of(model, shape, gen + 1);
+  std::future<GenerateResult> opener;
+  if (shape.batch > 1) opener = open_batch(model, shape);
+  double first_us = std::numeric_limits<double>::infinity(), last_us = 0;
+  for (Pending& pending : submit(model, requests, Clock::now())) {
+    const Timings timings = pending.result.get().timings;
+    const double token_us = pending.submitted_us + timings.queue_us + timings.prefill_us;
+    first_us = std::min(first_us, token_us);
+    last_us = std::max(last_us, token_us + timings.decode_us);
+  }
+  if (opener.valid()) opener.get();
+  return last_us - first_us;
+}
+
+}  // namespace tinyloop::cli
