@@ -18,6 +18,15 @@ RowView input_of(const kernels::WeightMatrix& weights, const RowView& x) {
   return weights.layout == WeightLayout::panels ? x.as_q8() : x;
 }
 
+// Whether one op can make the hidden vector.
+bool is_fused(const LayerWeights& weights) {
+  const auto in_panels = [](const kernels::WeightMatrix& matrix) {
+    return matrix.layout == WeightLayout::panels;
+  };
+  return in_panels(weights.up) && in_panels(weights.down) &&
+         (!weights.gate || in_panels(weights.gate));
+}
+
 }  // namespace
 
 StepRunner::StepRunner(const ModelSpec& spec, const ModelWeights& weights, BufferPool& buffers,
@@ -136,14 +145,17 @@ void StepRunner::attention(const LayerWeights& weights, const RowBatch& batch,
 // x += post(W_down · act(W_gate · h, W_up · h)), h = rms(x)
 void StepRunner::feed_forward(const LayerWeights& weights, const RowBatch& batch) {
   const int32_t rows = batch.rows();
-  const RowView x = buffers_.norm(), out = buffers_.attn_down();
-  const RowView gate = buffers_.scratch1(), up = gate.from_column(spec_.ffn);
-
-  const Projection projections[] = {{weights.up, up}, {weights.gate, gate}};
-  project_norm(buffers_.main(batch.slots()), weights.ffn_norm,
-               std::span(projections).first(weights.gate ? 2 : 1), rows);
-  const RowView hidden = input_of(weights.down, out);
-  backend_.ffn_activation({spec_.ffn_type, gate, up, hidden, rows, spec_.ffn});
+  const RowView x = buffers_.norm(), hidden = input_of(weights.down, buffers_.attn_down());
+  const RowView main = buffers_.main(batch.slots());
+  if (is_fused(weights)) {
+    norm(main, weights.ffn_norm, x.as_q8(), rows);
+    backend_.ffn_hidden({spec_.ffn_type, weights.gate, weights.up, x.as_q8(), hidden, rows});
+  } else {
+    const RowView gate = buffers_.scratch1(), up = gate.from_column(spec_.ffn);
+    const Projection projections[] = {{weights.up, up}, {weights.gate, gate}};
+    project_norm(main, weights.ffn_norm, std::span(projections).first(weights.gate ? 2 : 1), rows);
+    backend_.ffn_activation({spec_.ffn_type, gate, up, hidden, rows, spec_.ffn});
+  }
   backend_.linear({weights.down, hidden, x, rows});
   join(weights.ffn_post_norm, batch);
 }

@@ -31,11 +31,15 @@ inline constexpr int32_t kWideLanes = int32_t(HWY_MIN(HWY_LANES(float), kPagePos
 
 // Queries that share each load of keys, or of values, and independent sums a query.
 #if (HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86) || HWY_ARCH_ARM
-inline constexpr int32_t kScoreQueries = 8, kWeighQueries = 4;  // 32 registers
+inline constexpr int32_t kScoreQueries = 8, kWeighQueries = 8;  // 32 registers
 #else
 inline constexpr int32_t kScoreQueries = 4, kWeighQueries = 2;  // 16 registers
 #endif
-inline constexpr int32_t kWeighVectors = 4;
+
+// Vectors of dimensions in a tile of so many queries.
+constexpr int32_t weigh_vectors_of(int32_t queries) {
+  return queries == 8 ? 2 : 4;
+}
 
 // A vector of stored numbers, as f32.
 HWY_INLINE Wide load_wide(const float* from) {
@@ -226,10 +230,11 @@ template <int32_t kQueries, class Number>
 HWY_INLINE int32_t weigh_queries(const HeadCache<Number>& cache, const Query* queries, int32_t done,
                                  int32_t count, int32_t from, int32_t to) {
   for (; done + kQueries <= count; done += kQueries) {
+    constexpr int32_t kVectors = weigh_vectors_of(kQueries), kStep = kVectors * kWideLanes;
     const Query* some = queries + done;
     int32_t dim = 0;
-    for (; dim + kWeighVectors * kWideLanes <= cache.head_dim; dim += kWeighVectors * kWideLanes) {
-      weigh_vectors<kQueries, kWeighVectors>(cache, some, from, to, dim);
+    for (; dim + kStep <= cache.head_dim; dim += kStep) {
+      weigh_vectors<kQueries, kVectors>(cache, some, from, to, dim);
     }
     for (; dim + kWideLanes <= cache.head_dim; dim += kWideLanes) {
       weigh_vectors<kQueries, 1>(cache, some, from, to, dim);
@@ -245,11 +250,26 @@ HWY_INLINE void weigh_range(const HeadCache<Number>& cache, const Query* queries
                             int32_t from, int32_t to) {
   if (from >= to) return;
   int32_t done = 0;
-  if constexpr (kWeighQueries == 4) {
+  if constexpr (kWeighQueries == 8) {
+    done = weigh_queries<8>(cache, queries, done, count, from, to);
     done = weigh_queries<4>(cache, queries, done, count, from, to);
   }
   done = weigh_queries<2>(cache, queries, done, count, from, to);
   weigh_queries<1>(cache, queries, done, count, from, to);
+}
+
+// Starts to fetch the values of [from, to) into the second-level cache, to be there when the scores
+// are. (Into the first level is slower: its few outstanding lines are the keys' to use.)
+template <class Number>
+HWY_INLINE void prefetch_values(const HeadCache<Number>& cache, int32_t from, int32_t to) {
+  constexpr size_t kLineNumbers = 64 / sizeof(Number);
+  for (int32_t p = from; p < to;) {
+    const int32_t run = std::min(to, (p / kPagePositions + 1) * kPagePositions) - p;
+    const Number* value = cache.value(p);
+    const Number* end = value + size_t(run) * size_t(cache.head_dim);
+    for (; value < end; value += kLineNumbers) __builtin_prefetch(value, 0, 2);
+    p += run;
+  }
 }
 
 // The weighted sums of a split. Positions that all queries attend to are read once; before and
@@ -290,8 +310,10 @@ HWY_INLINE void merge_split(int32_t head_dim, const Partial& next, Partial& tota
 }
 
 // Queries of one sequence that share a K/V head: consecutive rows, all or some of the head's group.
+// Few of them (those of a decoding row) are done with a split before its values are there.
 template <class Number>
 HWY_INLINE void attend(const HeadCache<Number>& cache, Query* queries, int32_t count, float scale) {
+  constexpr int32_t kFewQueries = 2;
   const int32_t dim = cache.head_dim;
   int32_t begin = queries[0].begin, end = queries[0].end;
   for (int32_t r = 0; r < count; ++r) {
@@ -302,6 +324,7 @@ HWY_INLINE void attend(const HeadCache<Number>& cache, Query* queries, int32_t c
   for (int32_t from = begin; from < end;) {
     const int32_t origin = from / kAttentionSplit * kAttentionSplit;
     const int32_t to = std::min(end, origin + kAttentionSplit);
+    if (count <= kFewQueries) prefetch_values(cache, from, to);
     score_split(cache, queries, count, from, to, scale);
     for (int32_t r = 0; r < count; ++r) {
       Query& query = queries[r];

@@ -15,6 +15,7 @@
 #include "kernels/device_memory.h"
 #include "kernels/embed.h"
 #include "kernels/ffn_activation.h"
+#include "kernels/ffn_hidden.h"
 #include "kernels/initial_state.h"
 #include "kernels/kv_append.h"
 #include "kernels/linear.h"
@@ -50,6 +51,7 @@ class Backend {
   virtual void kv_append(const KvAppendArgs& args) = 0;
   virtual void attention(const AttentionArgs& args) = 0;
   virtual void ffn_activation(const FfnActivationArgs& args) = 0;
+  virtual void ffn_hidden(const FfnHiddenArgs& args) = 0;
   virtual void residual_add(const ResidualAddArgs& args) = 0;
   virtual void copy_rows(const CopyRowsArgs& args) = 0;
   virtual void scale_add(const ScaleAddArgs& args) = 0;

@@ -92,7 +92,9 @@ void kv_append_cpu(CpuContext& cpu, const KvAppendArgs& args) {
   TINYLOOP_CHECK(args.k.type == ScalarType::f32 && args.v.type == ScalarType::f32);
   TINYLOOP_CHECK(layout.type == ScalarType::f32 || layout.type == ScalarType::f16);
   const auto append = HWY_DYNAMIC_DISPATCH(append_row);
-  cpu.for_rows(args.rows, int64_t{2} * layout.kv_heads * layout.head_dim, [&](int32_t row) {
+  constexpr int64_t kElementWork = 8;  // keys go to a line of memory each
+  const int64_t elements = int64_t{2} * layout.kv_heads * layout.head_dim;
+  cpu.for_rows(args.rows, kElementWork * elements, [&](int32_t row) {
     const int32_t position = cache.positions[row];
     const int32_t entry = cache.tables[cache.row_table[row]] + position / kPagePositions;
     append(layout, args.k.f32_row(row), args.v.f32_row(row), position % kPagePositions,

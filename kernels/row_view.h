@@ -47,6 +47,16 @@ struct RowView {
     view.data = static_cast<std::byte*>(data) + size_t(column) * size_of(type);
     return view;
   }
+  // The rows from `row` on.
+  RowView from_row(int32_t row) const {
+    RowView view = *this;
+    if (index) {
+      view.index = index + row;
+    } else {
+      view.data = static_cast<std::byte*>(data) + size_t(row) * size_t(stride) * size_of(type);
+    }
+    return view;
+  }
   float* f32_row(int32_t row) const {
     const int32_t line = index ? index[row] : row;
     return static_cast<float*>(data) + size_t(line) * size_t(stride);

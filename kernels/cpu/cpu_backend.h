@@ -33,6 +33,7 @@ class CpuBackend final : public Backend {
   void ffn_activation(const FfnActivationArgs& args) override {
     ffn_activation_cpu(context_, args);
   }
+  void ffn_hidden(const FfnHiddenArgs& args) override { ffn_hidden_cpu(context_, args); }
   void residual_add(const ResidualAddArgs& args) override { residual_add_cpu(context_, args); }
   void copy_rows(const CopyRowsArgs& args) override { copy_rows_cpu(context_, args); }
   void scale_add(const ScaleAddArgs& args) override { scale_add_cpu(context_, args); }

@@ -2,13 +2,16 @@
 #include "kernels/cpu/linear_int8.h"
 
 #include "kernels/cpu/targets.h"
+#include "kernels/ffn_hidden.h"
 #include "kernels/weight_panels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear_int8.cc"
 #include <hwy/foreach_target.h>
 
+#include "kernels/cpu/activation-inl.h"
 #include "kernels/cpu/int8-dot-inl.h"
+#include "kernels/cpu/quantise-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tinyloop::kernels::HWY_NAMESPACE {
@@ -98,7 +101,7 @@ struct PanelJob {
   const std::byte* panel;
   int32_t blocks;
   const LinearArgs* layer;
-  int32_t output;   // first of the panel
+  int32_t column;   // of y, for the panel's first output
   int32_t outputs;  // 32, or fewer at the matrix's end
 };
 
@@ -117,7 +120,7 @@ HWY_INLINE void multiply_tile(const PanelJob& job, int32_t row, int32_t first_ve
     repeat<kRows>([&](auto r) TINYLOOP_LAMBDA { ++x[r]; });
   }
   repeat<kRows>([&](auto r) TINYLOOP_LAMBDA {
-    float* y = job.layer->y.f32_row(row + r) + job.output;
+    float* y = job.layer->y.f32_row(row + r) + job.column;
     repeat<kVectors>([&](auto v) TINYLOOP_LAMBDA {
       const int32_t place = (first_vector + v) * kOutputLanes;
       if (place + kOutputLanes <= job.outputs) {
@@ -152,13 +155,13 @@ void multiply_panel_of(const PanelJob& job) {
   multiply_rows<Format, 1>(job, row);
 }
 
-// Panel `index` of a layer against all its rows.
-void multiply_panel(const LinearArgs& layer, int32_t index) {
+// Panel `index` of a layer against all its rows; the outputs go to y from `column` on.
+void multiply_panel(const LinearArgs& layer, int32_t index, int32_t column) {
   const WeightMatrix& weights = layer.weights;
-  const int32_t blocks = weights.cols / kPanelBlock, output = index * kPanelOutputs;
+  const int32_t blocks = weights.cols / kPanelBlock;
   const size_t panel_bytes = size_t(blocks) * panel_block_bytes(weights.type);
-  const PanelJob job{weights.data + size_t(index) * panel_bytes, blocks, &layer, output,
-                     HWY_MIN(kPanelOutputs, weights.rows - output)};
+  const PanelJob job{weights.data + size_t(index) * panel_bytes, blocks, &layer, column,
+                     HWY_MIN(kPanelOutputs, weights.rows - index * kPanelOutputs)};
   switch (weights.type) {
     case WeightType::q4_0:
       return multiply_panel_of<WeightType::q4_0>(job);
@@ -166,6 +169,26 @@ void multiply_panel(const LinearArgs& layer, int32_t index) {
       return multiply_panel_of<WeightType::q4_1>(job);
     default:
       return multiply_panel_of<WeightType::q8_0>(job);
+  }
+}
+
+// Block `index` of the hidden vector of rows [first, first + rows): the panels of gate and up
+// against these rows, into workspace[rows][64], and the activation of what they give.
+void hidden_panel(const FfnHiddenArgs& args, int32_t index, int32_t first, int32_t rows,
+                  float* workspace) {
+  constexpr int32_t kStride = 2 * kPanelOutputs;
+  const RowView x = args.x.from_row(first);
+  const RowView both{workspace, ScalarType::f32, kStride, nullptr};
+  if (args.gate) multiply_panel({args.gate, x, both, rows}, index, 0);
+  multiply_panel({args.up, x, both, rows}, index, kPanelOutputs);
+  for (int32_t r = 0; r < rows; ++r, workspace += kStride) {
+    quantise_row(
+        kPanelOutputs,
+        [&](int32_t k) TINYLOOP_LAMBDA {
+          const auto read = [k](const float* from) TINYLOOP_LAMBDA { return load(from + k); };
+          return activate(args.type, read, workspace, workspace + kPanelOutputs);
+        },
+        args.y.q8_row(first + r) + index);
   }
 }
 
@@ -181,6 +204,7 @@ HWY_AFTER_NAMESPACE();
 namespace tinyloop::kernels {
 
 HWY_EXPORT(multiply_panel);
+HWY_EXPORT(hidden_panel);
 
 namespace {
 
@@ -215,12 +239,35 @@ void linear_int8_cpu(CpuContext& cpu, std::span<const LinearArgs> layers) {
     for (const LinearArgs& layer : layers) {
       const int64_t count = layer.rows == 0 ? 0 : panel_count(layer.weights);
       for (int64_t p = std::max<int64_t>(first, 0); p < std::min(last, count); ++p) {
-        multiply(layer, int32_t(p));
+        multiply(layer, int32_t(p), int32_t(p) * kPanelOutputs);
       }
       first -= count;
       last -= count;
     }
   });
+}
+
+void ffn_hidden_cpu(CpuContext& cpu, const FfnHiddenArgs& args) {
+  constexpr int32_t kMostRows = 32;  // whose gate and up stay in the first-level cache
+  static_assert(size_t(kMostRows) * 2 * kPanelOutputs <= CpuContext::kWorkspaceFloats);
+  const WeightMatrix& up = args.up;
+  TINYLOOP_CHECK(args.type == FfnType::relu2 || (args.gate.rows == up.rows && args.gate));
+  TINYLOOP_CHECK(args.y.type == ScalarType::q8 && up.rows % kPanelOutputs == 0);
+  const RowView any_f32{nullptr, ScalarType::f32, 0, nullptr};
+  check_layer({up, args.x, any_f32, args.rows});
+  if (args.gate) check_layer({args.gate, args.x, any_f32, args.rows});
+  const int64_t panels = panel_count(up);
+  const int64_t multiply_adds = int64_t{args.gate ? 2 : 1} * up.rows * up.cols * args.rows;
+  const auto hidden = HWY_DYNAMIC_DISPATCH(hidden_panel);
+  cpu.pool().parallel_for(panels, chunk_panels(panels, multiply_adds, cpu.threads()),
+                          [&](int64_t first, int64_t last, int32_t thread) {
+                            for (int64_t p = first; p < last; ++p) {
+                              for (int32_t row = 0; row < args.rows; row += kMostRows) {
+                                hidden(args, int32_t(p), row, std::min(kMostRows, args.rows - row),
+                                       cpu.workspace(thread));
+                              }
+                            }
+                          });
 }
 
 }  // namespace tinyloop::kernels

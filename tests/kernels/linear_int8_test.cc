@@ -285,6 +285,35 @@ TEST_P(LinearInt8Test, FusedRoundingIsTheSameRounding) {
   }
 }
 
+// Gate, up and activation in one op give what they give one after another.
+TEST_P(LinearInt8Test, HiddenVectorIsThatOfTheThreeOps) {
+  constexpr int32_t kIn = 96, kFfn = 160;
+  for (WeightType type : kTypes) {
+    const PanelWeights gate(backend(), type, kFfn, kIn, random());
+    const PanelWeights up(backend(), WeightType::q4_1, kFfn, kIn, random());
+    for (int32_t rows : {1, 7, 31, 32, 33, 100}) {
+      const OpMatrix x = quantised(backend(), random().values(size_t(rows) * kIn, 5.0f), kIn,
+                                   RowLayout::scattered);
+      const auto made = [&] {
+        return OpMatrix(backend(), rows, kFfn, RowLayout::scattered, random());
+      };
+      for (auto ffn : {kernels::FfnType::swiglu, kernels::FfnType::relu2}) {
+        const bool gated = ffn == kernels::FfnType::swiglu;
+        const OpMatrix g = made(), u = made(), want = made(), got = made();
+        backend().linear({gate.matrix, x.view().as_q8(), g.view(), rows});
+        backend().linear({up.matrix, x.view().as_q8(), u.view(), rows});
+        backend().ffn_activation({ffn, g.view(), u.view(), want.view().as_q8(), rows, kFfn});
+        backend().ffn_hidden({ffn, gated ? gate.matrix : WeightMatrix{}, up.matrix,
+                              x.view().as_q8(), got.view().as_q8(), rows});
+        const auto a = want.blocks(), b = got.blocks();
+        EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(QuantisedBlock)), 0)
+            << weight_format(type).name << ", rows " << rows;
+        EXPECT_TRUE(got.untouched());
+      }
+    }
+  }
+}
+
 TEST_P(LinearInt8Test, LogitsAndEmbeddingsReadPanels) {
   constexpr int32_t kVocab = 101, kIn = 64, kRows = 3;
   const PanelWeights table(backend(), WeightType::q8_0, kVocab, kIn, random());
