@@ -27,20 +27,36 @@ target_link_libraries(tinyloop_kernels PUBLIC tinyloop_base hwy::hwy)
 target_link_libraries(tinyloop_engine PUBLIC tinyloop_kernels PRIVATE ICU::uc nlohmann_json::nlohmann_json)
 target_link_libraries(tinyloop_actors PUBLIC tinyloop_engine PRIVATE spdlog::spdlog)
 
-add_library(tinyloop
-    $<TARGET_OBJECTS:tinyloop_base> $<TARGET_OBJECTS:tinyloop_kernels>
-    $<TARGET_OBJECTS:tinyloop_engine> $<TARGET_OBJECTS:tinyloop_actors>)
+# The library made of the layers, as `name`; ARGN: SHARED, STATIC, or nothing for the project's choice.
+function(tinyloop_library name)
+  add_library(${name} ${ARGN}
+      $<TARGET_OBJECTS:tinyloop_base> $<TARGET_OBJECTS:tinyloop_kernels>
+      $<TARGET_OBJECTS:tinyloop_engine> $<TARGET_OBJECTS:tinyloop_actors>)
+  # Minor versions of 0.x are not compatible: the same rule as the package's version file.
+  set_target_properties(${name} PROPERTIES
+      VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+      LINKER_LANGUAGE CXX)
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  target_compile_definitions(${name} PUBLIC BOOST_ASIO_NO_DEPRECATED)
+  target_include_directories(${name} PUBLIC
+      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(${name}
+      PUBLIC Boost::headers Threads::Threads
+      PRIVATE hwy::hwy ICU::uc spdlog::spdlog
+              $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+  if(TINYLOOP_CUDA_ENABLED)
+    target_link_libraries(${name} PRIVATE CUDA::cudart_static)
+  endif()
+  get_target_property(kind ${name} TYPE)
+  if(kind STREQUAL "SHARED_LIBRARY")
+    set(exports ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+    target_link_options(${name} PRIVATE "LINKER:--version-script=${exports}")
+    set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS ${exports})
+  endif()
+endfunction()
+
+tinyloop_library(tinyloop)
 add_library(tinyloop::tinyloop ALIAS tinyloop)
-set_target_properties(tinyloop PROPERTIES VERSION ${PROJECT_VERSION} LINKER_LANGUAGE CXX)
-target_compile_features(tinyloop PUBLIC cxx_std_20)
-target_compile_definitions(tinyloop PUBLIC BOOST_ASIO_NO_DEPRECATED)
-target_include_directories(tinyloop PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(tinyloop
-    PUBLIC Boost::headers Threads::Threads
-    PRIVATE hwy::hwy ICU::uc spdlog::spdlog
-            $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 if(TINYLOOP_CUDA_ENABLED)
-  target_link_libraries(tinyloop PRIVATE CUDA::cudart_static)
   target_link_libraries(tinyloop_kernels PUBLIC CUDA::cudart_static)
 endif()

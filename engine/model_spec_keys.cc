@@ -72,6 +72,23 @@ void check_key(const SpecKeys& keys, std::string_view key, const GgufValue& valu
   }
 }
 
+// Adapters and the like have the architecture of the model they belong to.
+void refuse_parts_of_models(const GgufFile& file) {
+  constexpr std::string_view kType = "general.type", kParts = "split.count";
+  if (file.contains(kType)) {
+    if (const auto type = file.string(kType).value(); type != "model") {
+      throw base::Failure(file.error(errc::unsupported_model,
+                                     key_text(kType) + ": " + quoted(type) + ", expected 'model'"));
+    }
+  }
+  if (!file.contains(kParts)) return;
+  if (const uint32_t parts = file.u32(kParts).value(); parts > 1) {
+    throw base::Failure(file.error(
+        errc::unsupported_model,
+        key_text(kParts) + ": " + std::to_string(parts) + " files, expected the whole model in 1"));
+  }
+}
+
 }  // namespace
 
 void refuse_unsupported_keys(const SpecKeys& keys) {
@@ -81,13 +98,7 @@ void refuse_unsupported_keys(const SpecKeys& keys) {
     if (!entry.key.starts_with(prefix)) continue;
     check_key(keys, entry.key.substr(prefix.size()), entry.value);
   }
-  constexpr std::string_view kParts = "split.count";
-  if (!file.contains(kParts)) return;
-  if (const uint32_t parts = file.u32(kParts).value(); parts > 1) {
-    throw base::Failure(file.error(
-        errc::unsupported_model,
-        key_text(kParts) + ": " + std::to_string(parts) + " files, expected the whole model in 1"));
-  }
+  refuse_parts_of_models(file);
 }
 
 }  // namespace tinyloop::engine

@@ -69,7 +69,17 @@ int32_t read_vocab(const SpecKeys& keys) {
     }
     otherwise = static_cast<int32_t>(rows);
   }
-  return keys.integer(kKey, 1, kMaxVocab, otherwise);
+  const int32_t vocab = keys.integer(kKey, 1, kMaxVocab, otherwise);
+  // A model may have rows without a token, but no token without a row.
+  constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
+  const GgufValue* tokens = keys.file().find(kTokens);
+  if (tokens != nullptr && tokens->count > uint64_t(vocab)) {
+    throw base::Failure(keys.file().error(
+        errc::bad_model_file, key_text(kTokens) + ": " +
+                                  range_text(std::to_string(tokens->count) + " tokens", "1",
+                                             "vocab_size " + std::to_string(vocab))));
+  }
+  return vocab;
 }
 
 void read_loop(const SpecKeys& keys, ModelSpec& spec) {

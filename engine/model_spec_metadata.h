@@ -51,7 +51,7 @@ class SpecKeys {
 
 // Refuses keys under the architecture's prefix that are unknown, or have a value that is not
 // computed here (rope.scaling.*, a sliding window, experts, …), and files that are one part of
-// many.
+// many, or an addition to a model.
 void refuse_unsupported_keys(const SpecKeys& keys);
 
 // Everything of a ModelSpec but the tensors.

@@ -1,13 +1,80 @@
 #include "engine/step_plan.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace tinyloop::engine {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ChunkStep, sequence, rows, first_position, depth, iteration,
-                                   window, enters, leaves, logit_rows, first_row, pages,
-                                   outer_table, loop_table)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepPlan, pass, chunks, tokens, slots, outer_pages, loop_pages)
+namespace {
+
+using nlohmann::json;
+
+// The one list of fields, for printing and parsing.
+template <class Chunk, class Visit>
+void visit_chunk(Chunk& chunk, Visit visit) {
+  visit("sequence", chunk.sequence);
+  visit("rows", chunk.rows);
+  visit("first_position", chunk.first_position);
+  visit("depth", chunk.depth);
+  visit("iteration", chunk.iteration);
+  visit("window", chunk.window);
+  visit("enters", chunk.enters);
+  visit("leaves", chunk.leaves);
+  visit("logit_rows", chunk.logit_rows);
+  visit("first_row", chunk.first_row);
+  visit("pages", chunk.pages);
+  visit("outer_table", chunk.outer_table);
+  visit("loop_table", chunk.loop_table);
+}
+
+template <class Plan, class Visit>
+void visit_plan(Plan& plan, Visit visit) {
+  visit("pass", plan.pass);
+  visit("chunks", plan.chunks);
+  visit("tokens", plan.tokens);
+  visit("slots", plan.slots);
+  visit("outer_pages", plan.outer_pages);
+  visit("loop_pages", plan.loop_pages);
+}
+
+void print(json& out, const ChunkStep& chunk) {
+  visit_chunk(chunk, [&](const char* key, const auto& value) { out[key] = value; });
+}
+template <class T>
+void print(json& out, const T& value) {
+  out = value;
+}
+void print(json& out, const std::vector<ChunkStep>& chunks) {
+  out = json::array();
+  for (const ChunkStep& chunk : chunks) print(out.emplace_back(), chunk);
+}
+
+[[noreturn]] void fail(const char* key, const std::string& what) {
+  throw base::Failure(errc::invalid_argument, "step plan: " + std::string(key) + ": " + what);
+}
+
+// json's own conversion of a number that does not fit is silent, or undefined.
+template <class T>
+void parse(const json& in, const char* key, T& value) {
+  const bool fits = in.is_number_unsigned()
+                        ? std::in_range<T>(in.get<uint64_t>())
+                        : in.is_number_integer() && std::in_range<T>(in.get<int64_t>());
+  if (!fits) fail(key, "not an integer of " + std::to_string(8 * sizeof(T)) + " bits");
+  value = in.get<T>();
+}
+void parse(const json& in, const char* /*key*/, bool& value) {
+  in.get_to(value);
+}
+void parse(const json& in, const char* /*key*/, ChunkStep& chunk) {
+  visit_chunk(chunk, [&](const char* key, auto& value) { parse(in.at(key), key, value); });
+}
+template <class T>
+void parse(const json& in, const char* key, std::vector<T>& values) {
+  if (!in.is_array()) fail(key, "not a list");
+  for (const json& item : in) parse(item, key, values.emplace_back());
+}
+
+}  // namespace
 
 void StepPlan::clear() {
   chunks.clear();
@@ -18,13 +85,20 @@ void StepPlan::clear() {
 }
 
 std::string print_plan(const StepPlan& plan) {
-  return nlohmann::json(plan).dump();
+  json out;
+  visit_plan(plan, [&](const char* key, const auto& value) { print(out[key], value); });
+  return out.dump();
 }
 
 base::Result<StepPlan> parse_plan(const std::string& line) try {
-  return nlohmann::json::parse(line).get<StepPlan>();
+  const json in = json::parse(line);
+  StepPlan plan;
+  visit_plan(plan, [&](const char* key, auto& value) { parse(in.at(key), key, value); });
+  return plan;
 } catch (const nlohmann::json::exception& e) {
   return base::Error{errc::invalid_argument, std::string("step plan: ") + e.what()};
+} catch (const base::Failure& failure) {
+  return failure.error();
 }
 
 }  // namespace tinyloop::engine

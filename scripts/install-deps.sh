@@ -1,20 +1,36 @@
 #!/usr/bin/env bash
 # Installs what TinyLoop builds with on Debian 12. Does nothing, and needs no rights, where all of it
 # is there already.
+#
+#   scripts/install-deps.sh            the library, its tests and benchmarks
+#   scripts/install-deps.sh --fuzz     the fuzzers' compiler
+#   scripts/install-deps.sh --python   what scripts/python-env.sh needs
 set -euo pipefail
 
-packages=(
+base=(
   g++ cmake ninja-build ccache
   libboost1.81-dev        # Asio, Lockfree, System
   libspdlog-dev           # default log sink
   libhwy-dev              # CPU SIMD with run-time dispatch
-  libicu-dev              # Unicode classes for the pre-tokenizer
+  libicu-dev              # Unicode classes and NFC for the tokenizer
   nlohmann-json3-dev      # plan dumps, reports, command line
   libcli11-dev            # command line
   libgtest-dev            # tests
   libbenchmark-dev        # benchmarks
   clang-format-14         # the pinned formatter
 )
+fuzz=(
+  clang-19                # the default clang, 14, cannot compile this C++20
+  libclang-rt-19-dev      # libFuzzer and the sanitizers' run time
+)
+python=(python3 python3-venv)
+
+case ${1:-} in
+  '') packages=("${base[@]}") ;;
+  --fuzz) packages=("${fuzz[@]}") ;;
+  --python) packages=("${python[@]}") ;;
+  *) echo "install-deps: unknown option '$1'" >&2; exit 2 ;;
+esac
 
 missing=()
 for package in "${packages[@]}"; do

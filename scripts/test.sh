@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds everything and runs every test: the release build, then the parts where memory and threads
-# matter under AddressSanitizer + UBSan and under ThreadSanitizer. Installs what is missing.
+# matter under AddressSanitizer + UBSan and under ThreadSanitizer, the fuzzers for a minute, and the
+# Python tools' tests. Installs what is missing.
 # Where a CUDA toolkit is present the CUDA parts are built too.
 #
 #   scripts/test.sh            all of it
-#   scripts/test.sh release    one part: format, release, asan, tsan
+#   scripts/test.sh release    one part: format, release, asan, tsan, fuzz, tools
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,8 +32,18 @@ run_tsan() {
     ctest --test-dir build/tsan --output-on-failure -j "$jobs" -R '^actors\.|ThreadPool|^stress'
 }
 
+# A minute from a fixed seed; longer runs: scripts/fuzz.sh SECONDS.
+run_fuzz() { scripts/fuzz.sh 60; }
+
+run_tools() {
+  local python
+  python=$(scripts/python-env.sh)
+  "$python" -m unittest discover -s tests/tools -p '*_test.py'
+}
+
 scripts/install-deps.sh
-for part in ${*:-format release asan tsan}; do
+[ $# -gt 0 ] || set -- format release asan tsan fuzz tools
+for part in "$@"; do
   started=$SECONDS
   echo "== $part"
   "run_$part"

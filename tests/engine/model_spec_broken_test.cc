@@ -73,6 +73,14 @@ std::vector<Broken> metadata_cases() {
        "attention.sliding_window': '4096'"},
       {"experts", u32("tinyloop.expert_count", 8), kUnsupported, "expert_count': '8'"},
       {"split", u32("split.count", 3), kUnsupported, "key 'split.count': 3 files"},
+      {"adapter", text("general.type", "adapter"), kUnsupported,
+       "key 'general.type': 'adapter', expected 'model'"},
+      {"type_of_type", u32("general.type", 1), kBad, "key 'general.type': type u32"},
+      {"tokens_without_rows",
+       [](GgufWriter& writer) {
+         writer.strings("tokenizer.ggml.tokens", std::vector<std::string>(301, "a"));
+       },
+       kBad, "key 'tokenizer.ggml.tokens': 301 tokens, expected 1 to vocab_size 300"},
   };
 }
 

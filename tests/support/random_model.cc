@@ -160,6 +160,19 @@ GgufWriter random_model_writer(const ModelShape& shape) {
   return writer;
 }
 
+GgufWriter llama_model_writer(const ModelShape& shape) {
+  const std::string from = "tinyloop.", to = "llama.";
+  GgufWriter writer = random_model_writer(shape);
+  writer.string("general.architecture", "llama");
+  std::erase_if(writer.entries, [](const GgufWriter::Entry& entry) {
+    return entry.key.starts_with("tinyloop.loop.") || entry.key == "tinyloop.ffn_type";
+  });
+  for (GgufWriter::Entry& entry : writer.entries) {
+    if (entry.key.starts_with(from)) entry.key = to + entry.key.substr(from.size());
+  }
+  return writer;
+}
+
 RandomModel write_random_model(const ModelShape& shape) {
   const GgufWriter writer = random_model_writer(shape);
   RandomModel model;

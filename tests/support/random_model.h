@@ -75,6 +75,10 @@ struct RandomModel {
 // The file's content, to be changed before it is written.
 GgufWriter random_model_writer(const ModelShape& shape);
 
+// The same layers as a `llama` file without a loop. For shapes that `llama` files can say: no
+// injection, swiglu, an output norm, and no other option of the loop.
+GgufWriter llama_model_writer(const ModelShape& shape);
+
 // The same shape gives the same file, byte for byte.
 RandomModel write_random_model(const ModelShape& shape = {});
 
