@@ -8,7 +8,8 @@
 //   logits     [logit_rows, vocab] f32   allocated on first use
 //   rope_table [max_seq_len, head_dim / 2, 2] f32
 // `rows` is ModelOptions::prefill_chunk, or max_seq_len when that is 0. norm, scratch1 and
-// attn_down have the backend's scratch type (f32 in f32 mode, FP16 on a GPU).
+// attn_down have the backend's scratch type (f32 on the CPU, FP16 on a GPU); rows that panels of
+// weights are to read give way to their 8-bit form in place.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,33 @@
 #include "engine/model_weights.h"
 
+#include <algorithm>
+#include <new>
+#include <string>
+
 #include "kernels/weight_panels.h"
 
 namespace tinyloop::engine {
 
 using kernels::WeightLayout;
 using kernels::WeightMatrix;
+
+namespace {
+
+// Packs `file` and copies it to the device, some panels at a time.
+void copy_panels(const WeightMatrix& file, std::byte* to, kernels::DeviceMemory& memory) {
+  constexpr size_t kSliceBytes = size_t{1} << 20;
+  const int32_t panels = kernels::panel_count(file);
+  const size_t panel_bytes = kernels::panel_bytes(file.type, file.cols);
+  const auto step = int32_t(std::clamp<size_t>(kSliceBytes / panel_bytes, 1, size_t(panels)));
+  std::vector<std::byte> slice(size_t(step) * panel_bytes);
+  for (int32_t first = 0; first < panels; first += step) {
+    const int32_t count = std::min(step, panels - first);
+    kernels::pack_panels(file, first, count, slice.data());
+    memory.copy_in(to + size_t(first) * panel_bytes, slice.data(), size_t(count) * panel_bytes);
+  }
+}
+
+}  // namespace
 
 base::Result<ModelWeights> ModelWeights::upload(const ModelSpec& spec, kernels::Backend& backend) {
   const ModelTensors& tensors = spec.tensors;
@@ -25,6 +47,8 @@ base::Result<ModelWeights> ModelWeights::upload(const ModelSpec& spec, kernels::
     }
   } catch (const base::Failure& failure) {
     return failure.error();
+  } catch (const std::bad_alloc&) {
+    return base::Error{errc::out_of_memory, "no host memory for the table of tensors"};
   }
   return weights;
 }
@@ -34,20 +58,22 @@ WeightMatrix ModelWeights::matrix(const TensorRef& tensor, kernels::Backend& bac
   const WeightMatrix file{tensor.type, tensor.rows, tensor.cols, tensor.data};
   WeightMatrix matrix = file;
   matrix.layout = backend.weight_layout(tensor.type);
-  if (matrix.layout == WeightLayout::rows) {
-    matrix.data = store(tensor, tensor.data, tensor.bytes, backend);
-  } else {
-    std::vector<std::byte> panels(matrix.bytes());
-    kernels::pack_panels(file, panels.data());
-    matrix.data = store(tensor, panels.data(), panels.size(), backend);
-  }
+  matrix.data = store(tensor, matrix.bytes(), backend, [&](std::byte* to) {
+    if (matrix.layout == WeightLayout::panels) {
+      copy_panels(file, to, backend.memory());
+    } else {
+      backend.memory().copy_in(to, tensor.data, tensor.bytes);
+    }
+  });
   return matrix;
 }
 
 WeightVector ModelWeights::vector(const TensorRef& tensor, kernels::Backend& backend) {
   if (!tensor) return {};
-  return {reinterpret_cast<const float*>(store(tensor, tensor.data, tensor.bytes, backend)),
-          tensor.cols};
+  const std::byte* data = store(tensor, tensor.bytes, backend, [&](std::byte* to) {
+    backend.memory().copy_in(to, tensor.data, tensor.bytes);
+  });
+  return {reinterpret_cast<const float*>(data), tensor.cols};
 }
 
 LayerWeights ModelWeights::layer(const LayerTensors& tensors, kernels::Backend& backend) {
@@ -68,17 +94,22 @@ LayerWeights ModelWeights::layer(const LayerTensors& tensors, kernels::Backend& 
   };
 }
 
-// `bytes` from `from` on: the tensor as it is to lie on the device.
-const std::byte* ModelWeights::store(const TensorRef& tensor, const std::byte* from, size_t bytes,
-                                     kernels::Backend& backend) {
-  kernels::DeviceBuffer buffer(backend.memory(), bytes, kernels::MemoryUse::weights);
-  if (!buffer) {
-    throw base::Failure(
-        errc::out_of_memory,
-        "tensor '" + tensor.name + "': " + std::to_string(bytes) + " bytes could not be allocated");
+// A block of `bytes` for the tensor, filled by fill(block).
+template <class Fill>
+const std::byte* ModelWeights::store(const TensorRef& tensor, size_t bytes,
+                                     kernels::Backend& backend, Fill fill) {
+  const std::string what = "tensor '" + tensor.name + "': ";
+  try {
+    kernels::DeviceBuffer buffer(backend.memory(), bytes, kernels::MemoryUse::weights);
+    if (!buffer) {
+      throw base::Failure(errc::out_of_memory,
+                          what + std::to_string(bytes) + " bytes could not be allocated");
+    }
+    fill(buffer.data());
+    buffers_.push_back(std::move(buffer));
+  } catch (const std::bad_alloc&) {
+    throw base::Failure(errc::out_of_memory, what + "no host memory to load it");
   }
-  backend.memory().copy_in(buffer.data(), from, bytes);
-  buffers_.push_back(std::move(buffer));
   return buffers_.back().data();
 }
 

@@ -44,8 +44,9 @@ class ModelWeights {
   kernels::WeightMatrix matrix(const TensorRef& tensor, kernels::Backend& backend);
   WeightVector vector(const TensorRef& tensor, kernels::Backend& backend);
   LayerWeights layer(const LayerTensors& tensors, kernels::Backend& backend);
-  const std::byte* store(const TensorRef& tensor, const std::byte* from, size_t bytes,
-                         kernels::Backend& backend);
+  template <class Fill>
+  const std::byte* store(const TensorRef& tensor, size_t bytes, kernels::Backend& backend,
+                         Fill fill);
 
   std::vector<kernels::DeviceBuffer> buffers_;
 };

@@ -23,6 +23,10 @@ class SentencePieceBpe {
   // not finite, and for a byte that has neither a token nor an unknown token in its place;
   // unsupported_model for a `pre` that is neither empty nor "default".
   SentencePieceBpe(const TokenizerData& data, const Vocabulary& vocabulary);
+  // A copy's views would point into the original; a move takes what they point into along.
+  SentencePieceBpe(const SentencePieceBpe&) = delete;
+  SentencePieceBpe(SentencePieceBpe&&) noexcept = default;
+  SentencePieceBpe& operator=(SentencePieceBpe&&) noexcept = default;
 
   // Appends the ids of a text of any bytes. A space comes first where the file asks for it, unless
   // the text is empty. User-defined tokens are matched, and nothing merges with them. A character

@@ -113,7 +113,7 @@ std::string_view Tokenizer::next_bytes(int32_t id, bool& at_start,
   const TokenType type = vocabulary_.type(id);
   const bool may_have_prefix = type == TokenType::normal || type == TokenType::user_defined;
   if (adds_space_ && at_start && may_have_prefix && bytes[0] == ' ') bytes.remove_prefix(1);
-  at_start = options.show_special && is_hidden(type);
+  at_start = options.show_special && type == TokenType::control;
   return bytes;
 }
 

@@ -39,7 +39,8 @@ class Backend {
   // How matrices of a type are to be laid out in memory() for the linear layers. Rows that meet
   // panels are to be q8.
   virtual WeightLayout weight_layout(WeightType type) const = 0;
-  virtual std::string description() const = 0;  // "cpu (AVX3, 2 threads)": all that fixes the bits
+  virtual std::string description()
+      const = 0;  // "cpu (AVX3, int8, 2 threads)": all that fixes the bits
 
   virtual void embed(const EmbedArgs& args) = 0;
   virtual void rms_norm(const RmsNormArgs& args) = 0;

@@ -147,7 +147,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "base/check.h"
 #include "kernels/cpu/cpu_context.h"
-#include "kernels/cpu/linear_int8.h"
+#include "kernels/cpu/panel_product.h"
 
 namespace tinyloop::kernels {
 
@@ -189,16 +189,40 @@ void linear_f32(CpuContext& cpu, const LinearArgs& args) {
   });
 }
 
+// Layers whose weights lie in panels, worked on side by side.
+void linear_int8(CpuContext& cpu, std::span<const LinearArgs> layers) {
+  int64_t panels = 0, multiply_adds = 0;
+  for (const LinearArgs& layer : layers) {
+    check_panels(layer.weights, layer.x);
+    TINYLOOP_CHECK(layer.y.type == ScalarType::f32 && layer.rows >= 0);
+    if (layer.rows == 0) continue;
+    panels += panel_count(layer.weights);
+    multiply_adds += int64_t{layer.weights.rows} * layer.weights.cols * layer.rows;
+  }
+  const PanelProduct product = panel_product();
+  const int64_t chunk = chunk_panels(panels, multiply_adds, cpu.threads());
+  cpu.pool().parallel_for(panels, chunk, [&](int64_t first, int64_t last, int32_t) {
+    for (const LinearArgs& layer : layers) {
+      const int64_t count = layer.rows == 0 ? 0 : panel_count(layer.weights);
+      for (int64_t p = std::max<int64_t>(first, 0); p < std::min(last, count); ++p) {
+        product(layer, int32_t(p), int32_t(p) * kPanelOutputs);
+      }
+      first -= count;
+      last -= count;
+    }
+  });
+}
+
 }  // namespace
 
 void linear_cpu(CpuContext& cpu, std::span<const LinearArgs> layers) {
   const auto in_panels = [](const LinearArgs& layer) {
     return layer.weights.layout == WeightLayout::panels;
   };
-  if (std::all_of(layers.begin(), layers.end(), in_panels)) return linear_int8_cpu(cpu, layers);
+  if (std::all_of(layers.begin(), layers.end(), in_panels)) return linear_int8(cpu, layers);
   for (const LinearArgs& layer : layers) {
     if (in_panels(layer)) {
-      linear_int8_cpu(cpu, {&layer, 1});
+      linear_int8(cpu, {&layer, 1});
     } else {
       linear_f32(cpu, layer);
     }

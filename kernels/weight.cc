@@ -26,7 +26,7 @@ void decode_panel_row(const WeightMatrix& weights, int32_t row, float* out) {
   for (int32_t b = 0; b < blocks; ++b, block += block_bytes, out += kPanelBlock) {
     const float d = half_at(block, output);
     const float m = stored ? half_at(block + 2 * kPanelOutputs, output) : d * (bytes ? -128 : -8);
-    const std::byte* codes = block + (stored ? 4 : 2) * kPanelOutputs;
+    const std::byte* codes = block + panel_scale_bytes(weights.type);
     for (int32_t k = 0; k < kPanelBlock; ++k) {
       const int32_t place = bytes ? k : k % 16;
       auto code = uint8_t(codes[(place / 4 * kPanelOutputs + output) * 4 + place % 4]);
@@ -78,7 +78,7 @@ WeightFormat weight_format(WeightType type) noexcept {
 
 size_t WeightMatrix::bytes() const {
   if (layout == WeightLayout::rows) return row_bytes() * size_t(rows);
-  return size_t(panel_count(*this)) * size_t(cols / kPanelBlock) * panel_block_bytes(type);
+  return size_t(panel_count(*this)) * panel_bytes(type, cols);
 }
 
 void dequantise_row(const WeightMatrix& weights, int32_t row, float* out) {

@@ -1,5 +1,6 @@
 #include "kernels/weight_panels.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -51,30 +52,25 @@ bool has_panels(WeightType type) noexcept {
   return type == WeightType::q4_0 || type == WeightType::q4_1 || type == WeightType::q8_0;
 }
 
-size_t panel_block_bytes(WeightType type) noexcept {
-  const size_t halves = type == WeightType::q4_1 ? 2 : 1;
-  const size_t codes = type == WeightType::q8_0 ? kPanelBlock : kPanelBlock / 2;
-  return kPanelOutputs * (halves * kHalfBytes + codes);
-}
-
-void pack_panels(const WeightMatrix& from, std::byte* to) {
+void pack_panels(const WeightMatrix& from, int32_t first, int32_t count, std::byte* to) {
   TINYLOOP_CHECK(from.layout == WeightLayout::rows && from.cols % kPanelBlock == 0);
+  TINYLOOP_CHECK(first >= 0 && count >= 0 && first + count <= panel_count(from));
   const FileBlock format = file_block(from.type);
   const auto blocks = size_t(from.cols / kPanelBlock);
   const size_t block_bytes = panel_block_bytes(from.type);
-  std::memset(to, 0, size_t(panel_count(from)) * blocks * block_bytes);
-  for (int32_t row = 0; row < from.rows; ++row) {
+  const size_t heads = format.has_minimum ? 2 : 1;  // d, then m
+  std::memset(to, 0, size_t(count) * blocks * block_bytes);
+  const int32_t end = std::min(from.rows, (first + count) * kPanelOutputs);
+  for (int32_t row = first * kPanelOutputs; row < end; ++row) {
     const std::byte* source = from.data + size_t(row) * from.row_bytes();
-    std::byte* block = to + size_t(row / kPanelOutputs) * blocks * block_bytes;
+    std::byte* block = to + size_t(row / kPanelOutputs - first) * blocks * block_bytes;
     const int32_t output = row % kPanelOutputs;
     for (size_t b = 0; b < blocks; ++b, source += format.bytes, block += block_bytes) {
-      const size_t heads = format.has_minimum ? 2 : 1;  // d, then m
       for (size_t h = 0; h < heads; ++h) {
         std::memcpy(block + (h * kPanelOutputs + size_t(output)) * kHalfBytes,
                     source + h * kHalfBytes, kHalfBytes);
       }
-      pack_codes(format, source + format.code_offset, output,
-                 block + heads * kPanelOutputs * kHalfBytes);
+      pack_codes(format, source + format.code_offset, output, block + panel_scale_bytes(from.type));
     }
   }
 }

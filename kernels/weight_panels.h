@@ -25,16 +25,26 @@ inline constexpr int32_t kPanelBlock = 32;  // values of k in a block
 // Whether panels can hold weights of this type: Q4_0, Q4_1, Q8_0.
 bool has_panels(WeightType type) noexcept;
 
-// Bytes of one block of a panel: a multiple of 64.
-size_t panel_block_bytes(WeightType type) noexcept;
+// Bytes of a block before its codes (d, and m where the type has one), and of a whole block: both
+// are multiples of 64.
+constexpr size_t panel_scale_bytes(WeightType type) {
+  return kPanelOutputs * size_t{type == WeightType::q4_1 ? 4u : 2u};
+}
+constexpr size_t panel_block_bytes(WeightType type) {
+  const size_t codes = type == WeightType::q8_0 ? kPanelBlock : kPanelBlock / 2;
+  return panel_scale_bytes(type) + kPanelOutputs * codes;
+}
+constexpr size_t panel_bytes(WeightType type, int32_t cols) {
+  return size_t(cols / kPanelBlock) * panel_block_bytes(type);
+}
 
 // Outputs of W, rounded up to whole panels, ÷ 32.
 inline int32_t panel_count(const WeightMatrix& weights) {
   return (weights.rows + kPanelOutputs - 1) / kPanelOutputs;
 }
 
-// Rewrites host-readable `from`, in the layout `rows`, as panels: `to` takes the bytes() of the
-// same matrix in that layout.
-void pack_panels(const WeightMatrix& from, std::byte* to);
+// Rewrites panels [first, first + count) of host-readable `from`, which is in the layout `rows`,
+// into `to`, of count · panel_bytes(from.type, from.cols) bytes.
+void pack_panels(const WeightMatrix& from, int32_t first, int32_t count, std::byte* to);
 
 }  // namespace tinyloop::kernels

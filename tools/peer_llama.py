@@ -36,10 +36,13 @@ class Batch:
     """Tokens for one llama_decode: one position each in `tokens`, all with their own sequence."""
 
     def __init__(self, capacity: int):
+        self.capacity = capacity
         self.raw = llama.llama_batch_init(capacity, 0, 1)
 
     def fill(self, entries: list[tuple[int, int, int, bool]]) -> None:
         """(token, position, sequence, whether its logits are wanted) each."""
+        if len(entries) > self.capacity:
+            raise PeerError(f"a batch of {len(entries)} tokens: at most {self.capacity} fit")
         self.raw.n_tokens = len(entries)
         for i, (token, position, sequence, wanted) in enumerate(entries):
             self.raw.token[i] = token

@@ -30,6 +30,7 @@ struct BenchArguments {
   std::string loops;  // empty: the file's default
   int32_t repeat = 3;
   bool json = false;
+  bool budget_given = false;  // --prefill-budget
 };
 
 // One kind of run: how many tokens each handles and how long each took. None: it was not asked for.
@@ -93,12 +94,18 @@ void check(const BenchArguments& arguments) {
   refuse("--gen-tokens", "0 and --prompt-tokens: 0", "at most one of them 0");
 }
 
-// Raises what the runs need and leaves the rest as it is.
+// Raises what the runs need and leaves the rest as it is. Decode runs need room for the opener and
+// all prompts in one pass: else the first sequences would decode while others still prefill.
 void fit_options(const BenchArguments& arguments, const std::vector<int32_t>& batches,
                  ModelOptions& options) {
   options.max_seq_len = std::max({options.max_seq_len, arguments.prompt_tokens + 1,
                                   arguments.decode_prompt + arguments.gen_tokens + 1});
-  options.max_sequences = 1 + *std::max_element(batches.begin(), batches.end());
+  const int32_t batch = *std::max_element(batches.begin(), batches.end());
+  options.max_sequences = 1 + batch;
+  if (arguments.gen_tokens == 0 || arguments.budget_given) return;
+  const int64_t rows = int64_t{batch} * arguments.decode_prompt + kOpenerTokens;
+  options.prefill_budget = int32_t(std::clamp<int64_t>(rows, options.prefill_budget, kMaxLength));
+  options.max_seq_len = std::max(options.max_seq_len, options.prefill_budget);
 }
 
 Json times_json(const Runs& runs) {
@@ -173,7 +180,8 @@ void add_bench(CLI::App& app) {
   const auto add = [command](const char* name, auto& field, const char* what) {
     command->add_option(name, field, what)->capture_default_str();
   };
-  add("--prefill-budget", arguments->model.options.prefill_budget, "prompt rows a pass may hold");
+  add("--prefill-budget", arguments->model.options.prefill_budget,
+      "prompt rows a pass may hold; raised to what the decode runs need unless given");
   add("--prompt-tokens", arguments->prompt_tokens, "prompt length of the prefill runs, 0: none");
   add("--gen-tokens", arguments->gen_tokens, "new tokens timed in the decode runs, 0: none");
   add("--decode-prompt", arguments->decode_prompt, "prompt length of the decode runs, not timed");
@@ -182,7 +190,10 @@ void add_bench(CLI::App& app) {
   add("--repeat", arguments->repeat,
       "runs of each kind after one to warm up; medians are reported");
   command->add_flag("--json", arguments->json, "print JSON, with the time of every run");
-  command->callback([arguments] { run_bench(*arguments); });
+  command->callback([arguments, command] {
+    arguments->budget_given = command->count("--prefill-budget") > 0;
+    run_bench(*arguments);
+  });
 }
 
 }  // namespace tinyloop::cli

@@ -14,8 +14,8 @@ namespace tinyloop {
 // Bytes the replica's allocator has handed out, by use. `total()` equals the allocator's own count
 // to the byte, and returns to its value before the load once the model and its requests are gone.
 struct MemoryReport {
-  size_t weights = 0;            // quantised weights and head, as packed in the file
-  size_t fp16_weight_cache = 0;  // optional FP16 copies (none in f32 mode)
+  size_t weights = 0;            // quantised weights and head, as they lie on the device
+  size_t fp16_weight_cache = 0;  // optional FP16 copies (none on the CPU)
   size_t buffers = 0;    // buffer pool: main, norm, scratch1, attn_down, logits, rope tables
   size_t workspace = 0;  // work space of libraries and kernels
   size_t arena = 0;      // slabs of K/V pages
@@ -49,7 +49,7 @@ struct HealthReport {
   struct Replica {
     ReplicaState state = ReplicaState::loading;
     bool can_serve = false;
-    std::string device;           // "cpu (AVX3, 2 threads)"
+    std::string device;           // "cpu (AVX3, int8, 2 threads)"
     std::string last_error;       // empty: none so far
     size_t queued = 0;            // accepted, not begun
     size_t active = 0;            // begun, not complete

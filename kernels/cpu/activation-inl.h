@@ -24,7 +24,12 @@ HWY_INLINE Lanes silu(const Lanes& z) {
 }
 
 HWY_INLINE Lanes squared_relu(const Lanes& z) {
-  const Lanes positive = maximum(z, splat(0.0f));
+  const Lanes positive = map(
+      [](auto v) TINYLOOP_LAMBDA {  // by a comparison, which leaves NaN alone
+        const auto zero = hn::Zero(FloatTag());
+        return hn::IfThenElse(hn::Lt(v, zero), zero, v);
+      },
+      z);
   return multiply(positive, positive);
 }
 

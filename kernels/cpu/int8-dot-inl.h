@@ -180,7 +180,7 @@ struct Dot<false> {
   static HWY_INLINE OutputInts end(Acc acc, int32_t) { return acc; }
 };
 
-#elif HWY_ARCH_ARM
+#elif HWY_ARCH_ARM_A64
 
 // Products of signed bytes are at most 128 · 127 in size: one fits 16 bits. The two halves of a
 // vector hold the products of two outputs each; they are joined at the end.

@@ -7,6 +7,8 @@
 #define TINYLOOP_KERNELS_CPU_QUANTISE_INL_H_
 #endif
 
+#include <limits>
+
 #include "kernels/cpu/lanes-inl.h"
 #include "kernels/row_view.h"
 
@@ -36,11 +38,14 @@ HWY_INLINE void quantise_block(const Lanes (&x)[kBlockLanes], QuantisedBlock* to
   const hn::RebindToSigned<FloatTag> tag;
   const hn::Rebind<int8_t, FloatTag> code_tag;
   const float size = largest_size(x);
-  const auto inverse = hn::Set(FloatTag(), size > kTiny ? 127.0f / size : 0.0f);
+  const bool in_range = size > kTiny && size <= std::numeric_limits<float>::max();
+  const auto inverse = hn::Set(FloatTag(), in_range ? 127.0f / size : 0.0f);
   auto sums = hn::Zero(tag);
   repeat<kBlockLanes>([&](auto j) TINYLOOP_LAMBDA {
     repeat<kParts>([&](auto i) TINYLOOP_LAMBDA {
-      const auto codes = hn::NearestInt(hn::Mul(x[j].part[i], inverse));
+      // Where the scale is not finite it alone carries that on; codes stay integers.
+      const auto scaled = in_range ? hn::Mul(x[j].part[i], inverse) : inverse;
+      const auto codes = hn::NearestInt(scaled);
       sums = hn::Add(sums, codes);
       hn::StoreU(hn::DemoteTo(code_tag, codes), code_tag, to->codes + j * kLanes + i * kPartLanes);
     });

@@ -1,6 +1,7 @@
 // The forward path against the plain float64 reference, for every option of the file format.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <random>
 
@@ -134,6 +135,34 @@ TEST_P(Forward, AgreesWithTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Forward, ::testing::ValuesIn(cases()),
                          [](const auto& test) { return test.param.name; });
+
+// Every matrix of a type of its own: layers whose matrices read different forms of the same rows, a
+// head that reads another form than the layers. The bits do not depend on how the rows are cut.
+TEST(Forward, MixedWeightTypes) {
+  using kernels::WeightType;
+  constexpr WeightType kTypes[] = {WeightType::f32,  WeightType::f16,  WeightType::bf16,
+                                   WeightType::q4_0, WeightType::q4_1, WeightType::q8_0};
+  std::mt19937 random(5);
+  for (int round = 0; round < 24; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    ModelShape shape;
+    shape.seed = uint64_t(round) + 1;
+    shape.tied = round % 2 == 0;
+    shape.output_norm = round % 3 != 0;
+    shape.ffn_type = round % 4 == 3 ? "relu2" : "swiglu";
+    shape.injection = std::array{"none", "add", "linear", "diagonal"}[size_t(round / 2 % 4)];
+    for (const auto& [name, tensor] : write_random_model(shape).tensors) {
+      if (tensor.rows > 1) shape.type_of[name] = kTypes[random() % std::size(kTypes)];
+    }
+    const RandomModel model = write_random_model(shape);
+    const auto tokens = random_tokens(23, shape.vocab, uint32_t(round));
+    EngineDriver whole(model.path(), {.max_seq_len = 64, .cpu_threads = 2});
+    EngineDriver cut(model.path(), {.max_seq_len = 64, .prefill_chunk = 1, .cpu_threads = 1});
+    const RecordingClient a = score(whole, tokens, 3, 0), b = score(cut, tokens, 3, 0);
+    EXPECT_LE(relative_error(a, reference_logits(model, tokens, 3, 0)), 0.06);
+    EXPECT_EQ(a.logits_hash, b.logits_hash);
+  }
+}
 
 TEST(Forward, ScoresAreTheLogitsLogProbabilities) {
   const RandomModel model = write_random_model();

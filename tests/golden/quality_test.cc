@@ -12,7 +12,7 @@ namespace {
 
 class Quality : public ::testing::Test {
  protected:
-  static constexpr double kLossShare = 0.003;  // of the reference's loss
+  static constexpr double kLossShare = 0.001;  // of the reference's loss
   static constexpr double kClearMargin = 0.3;  // between the two most likely tokens
   static constexpr double kEqualShare = 0.99;  // of positions with a clear margin
   static constexpr double kLogit = 0.3;

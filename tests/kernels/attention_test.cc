@@ -354,6 +354,19 @@ TEST_P(AttentionTest, AppendedRowsAreAttended) {
   }
 }
 
+// A key that is not a number makes the result so.
+TEST_P(AttentionTest, NaNIsNotLost) {
+  const Shape shape{2, 1, 16};
+  Sequence s = sequence(shape, 300, 0);
+  std::fill_n(s.keys.begin() + 40 * shape.head_dim, shape.head_dim, poison());
+  const auto got = run(backend(), shape, {s}, {0, 0}, {299, 39}, queries(shape, 2));
+  const auto values = size_t(shape.heads * shape.head_dim);
+  for (size_t i = 0; i < values; ++i) {
+    EXPECT_TRUE(std::isnan(got[i]));
+    EXPECT_FALSE(std::isnan(got[values + i])) << "the row before it";
+  }
+}
+
 // FP16 has room for 65,504.
 TEST_P(AttentionTest, LargeNumbersAreStoredAsTheLargest) {
   constexpr int32_t kDim = 11;

@@ -34,7 +34,12 @@ struct PanelWeights {
 
   std::vector<std::byte> pack(const std::vector<std::byte>& file) const {
     std::vector<std::byte> panels(matrix.bytes(), std::byte{0xee});
-    kernels::pack_panels({matrix.type, matrix.rows, matrix.cols, file.data()}, panels.data());
+    const WeightMatrix rows{matrix.type, matrix.rows, matrix.cols, file.data()};
+    const size_t bytes = kernels::panel_bytes(matrix.type, matrix.cols);
+    for (int32_t first = 0; first < panel_count(matrix); first += 2) {  // in slices
+      const int32_t count = std::min(2, panel_count(matrix) - first);
+      kernels::pack_panels(rows, first, count, panels.data() + size_t(first) * bytes);
+    }
     return panels;
   }
 
@@ -128,6 +133,19 @@ TEST_P(LinearInt8Test, WhatIsNotFiniteStaysSo) {
         EXPECT_TRUE(std::isfinite(y[size_t(kOut + o)])) << "the other row";
       }
     }
+  }
+}
+
+// A block's codes are integers within their range, whatever it holds.
+TEST_P(LinearInt8Test, CodesOfWhatIsNotFiniteAreZero) {
+  for (float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(),
+                    -HUGE_VALF}) {
+    auto x = random().values(32);
+    x[5] = bad;
+    const QuantisedBlock block = quantised(backend(), x, 32).blocks()[0];
+    EXPECT_FALSE(std::isfinite(block.scale));
+    EXPECT_EQ(block.minus_8_sums, 0);
+    for (int8_t code : block.codes) EXPECT_EQ(code, 0);
   }
 }
 

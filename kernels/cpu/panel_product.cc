@@ -1,17 +1,14 @@
 #define HWY_WANT_AVX3_DL  // AVX-512 with integer dot products
-#include "kernels/cpu/linear_int8.h"
+#include "kernels/cpu/panel_product.h"
 
 #include "kernels/cpu/targets.h"
-#include "kernels/ffn_hidden.h"
 #include "kernels/weight_panels.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear_int8.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/panel_product.cc"
 #include <hwy/foreach_target.h>
 
-#include "kernels/cpu/activation-inl.h"
 #include "kernels/cpu/int8-dot-inl.h"
-#include "kernels/cpu/quantise-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tinyloop::kernels::HWY_NAMESPACE {
@@ -36,9 +33,10 @@ template <WeightType kType>
 struct PanelFormat {
   static constexpr bool kNibbles = kType != WeightType::q8_0;
   static constexpr bool kMinimum = kType == WeightType::q4_1;
-  static constexpr size_t kCodes = kPanelOutputs * (kMinimum ? 4 : 2);  // bytes before the codes
+  static constexpr size_t kCodes = panel_scale_bytes(kType);
   static constexpr int32_t kDwords = kNibbles ? 4 : 8;  // of codes an output in a block
-  static constexpr size_t kBytes = kCodes + size_t(kPanelOutputs) * 4 * kDwords;
+  static constexpr size_t kBytes = panel_block_bytes(kType);
+  static_assert(kBytes == kCodes + size_t(kPanelOutputs) * 4 * kDwords);
 
   static HWY_INLINE int32_t offset(const QuantisedBlock& x) {
     if constexpr (kType == WeightType::q4_0) return x.minus_8_sums;
@@ -159,9 +157,8 @@ void multiply_panel_of(const PanelJob& job) {
 void multiply_panel(const LinearArgs& layer, int32_t index, int32_t column) {
   const WeightMatrix& weights = layer.weights;
   const int32_t blocks = weights.cols / kPanelBlock;
-  const size_t panel_bytes = size_t(blocks) * panel_block_bytes(weights.type);
-  const PanelJob job{weights.data + size_t(index) * panel_bytes, blocks, &layer, column,
-                     HWY_MIN(kPanelOutputs, weights.rows - index * kPanelOutputs)};
+  const PanelJob job{weights.data + size_t(index) * panel_bytes(weights.type, weights.cols), blocks,
+                     &layer, column, HWY_MIN(kPanelOutputs, weights.rows - index * kPanelOutputs)};
   switch (weights.type) {
     case WeightType::q4_0:
       return multiply_panel_of<WeightType::q4_0>(job);
@@ -169,26 +166,6 @@ void multiply_panel(const LinearArgs& layer, int32_t index, int32_t column) {
       return multiply_panel_of<WeightType::q4_1>(job);
     default:
       return multiply_panel_of<WeightType::q8_0>(job);
-  }
-}
-
-// Block `index` of the hidden vector of rows [first, first + rows): the panels of gate and up
-// against these rows, into workspace[rows][64], and the activation of what they give.
-void hidden_panel(const FfnHiddenArgs& args, int32_t index, int32_t first, int32_t rows,
-                  float* workspace) {
-  constexpr int32_t kStride = 2 * kPanelOutputs;
-  const RowView x = args.x.from_row(first);
-  const RowView both{workspace, ScalarType::f32, kStride, nullptr};
-  if (args.gate) multiply_panel({args.gate, x, both, rows}, index, 0);
-  multiply_panel({args.up, x, both, rows}, index, kPanelOutputs);
-  for (int32_t r = 0; r < rows; ++r, workspace += kStride) {
-    quantise_row(
-        kPanelOutputs,
-        [&](int32_t k) TINYLOOP_LAMBDA {
-          const auto read = [k](const float* from) TINYLOOP_LAMBDA { return load(from + k); };
-          return activate(args.type, read, workspace, workspace + kPanelOutputs);
-        },
-        args.y.q8_row(first + r) + index);
   }
 }
 
@@ -204,70 +181,22 @@ HWY_AFTER_NAMESPACE();
 namespace tinyloop::kernels {
 
 HWY_EXPORT(multiply_panel);
-HWY_EXPORT(hidden_panel);
 
-namespace {
-
-void check_layer(const LinearArgs& layer) {
-  TINYLOOP_CHECK(layer.x.type == ScalarType::q8 && layer.y.type == ScalarType::f32);
-  TINYLOOP_CHECK(layer.weights.layout == WeightLayout::panels && layer.weights.data != nullptr);
-  TINYLOOP_CHECK(has_panels(layer.weights.type) && layer.weights.cols % kPanelBlock == 0);
-  TINYLOOP_CHECK(layer.rows >= 0);
+PanelProduct panel_product() {
+  return HWY_DYNAMIC_DISPATCH(multiply_panel);
 }
 
-// Panels handed out at a time: several chunks a thread, each of some microseconds.
+void check_panels(const WeightMatrix& weights, const RowView& x) {
+  TINYLOOP_CHECK(weights.layout == WeightLayout::panels && weights.data != nullptr);
+  TINYLOOP_CHECK(has_panels(weights.type) && weights.cols % kPanelBlock == 0);
+  TINYLOOP_CHECK(x.type == ScalarType::q8);
+}
+
 int64_t chunk_panels(int64_t panels, int64_t multiply_adds, int32_t threads) {
   constexpr int64_t kLeastWork = 8 * CpuContext::kChunkWork;  // an integer product costs an eighth
   const int64_t least = kLeastWork * panels / std::max<int64_t>(multiply_adds, 1);
   const int64_t fair = panels / (int64_t{threads} * 4);
   return std::clamp<int64_t>(least, 1, std::max<int64_t>(fair, 1));
-}
-
-}  // namespace
-
-void linear_int8_cpu(CpuContext& cpu, std::span<const LinearArgs> layers) {
-  int64_t panels = 0, multiply_adds = 0;
-  for (const LinearArgs& layer : layers) {
-    check_layer(layer);
-    if (layer.rows == 0) continue;
-    panels += panel_count(layer.weights);
-    multiply_adds += int64_t{layer.weights.rows} * layer.weights.cols * layer.rows;
-  }
-  const auto multiply = HWY_DYNAMIC_DISPATCH(multiply_panel);
-  const int64_t chunk = chunk_panels(panels, multiply_adds, cpu.threads());
-  cpu.pool().parallel_for(panels, chunk, [&](int64_t first, int64_t last, int32_t) {
-    for (const LinearArgs& layer : layers) {
-      const int64_t count = layer.rows == 0 ? 0 : panel_count(layer.weights);
-      for (int64_t p = std::max<int64_t>(first, 0); p < std::min(last, count); ++p) {
-        multiply(layer, int32_t(p), int32_t(p) * kPanelOutputs);
-      }
-      first -= count;
-      last -= count;
-    }
-  });
-}
-
-void ffn_hidden_cpu(CpuContext& cpu, const FfnHiddenArgs& args) {
-  constexpr int32_t kMostRows = 32;  // whose gate and up stay in the first-level cache
-  static_assert(size_t(kMostRows) * 2 * kPanelOutputs <= CpuContext::kWorkspaceFloats);
-  const WeightMatrix& up = args.up;
-  TINYLOOP_CHECK(args.type == FfnType::relu2 || (args.gate.rows == up.rows && args.gate));
-  TINYLOOP_CHECK(args.y.type == ScalarType::q8 && up.rows % kPanelOutputs == 0);
-  const RowView any_f32{nullptr, ScalarType::f32, 0, nullptr};
-  check_layer({up, args.x, any_f32, args.rows});
-  if (args.gate) check_layer({args.gate, args.x, any_f32, args.rows});
-  const int64_t panels = panel_count(up);
-  const int64_t multiply_adds = int64_t{args.gate ? 2 : 1} * up.rows * up.cols * args.rows;
-  const auto hidden = HWY_DYNAMIC_DISPATCH(hidden_panel);
-  cpu.pool().parallel_for(panels, chunk_panels(panels, multiply_adds, cpu.threads()),
-                          [&](int64_t first, int64_t last, int32_t thread) {
-                            for (int64_t p = first; p < last; ++p) {
-                              for (int32_t row = 0; row < args.rows; row += kMostRows) {
-                                hidden(args, int32_t(p), row, std::min(kMostRows, args.rows - row),
-                                       cpu.workspace(thread));
-                              }
-                            }
-                          });
 }
 
 }  // namespace tinyloop::kernels
