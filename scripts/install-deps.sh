@@ -4,6 +4,7 @@
 #
 #   scripts/install-deps.sh            the library, its tests and benchmarks
 #   scripts/install-deps.sh --fuzz     the fuzzers' compiler
+#   scripts/install-deps.sh --neon     what scripts/test-neon.sh cross-compiles and runs with
 #   scripts/install-deps.sh --python   what scripts/python-env.sh needs
 set -euo pipefail
 
@@ -23,11 +24,16 @@ fuzz=(
   clang-19                # the default clang, 14, cannot compile this C++20
   libclang-rt-19-dev      # libFuzzer and the sanitizers' run time
 )
+neon=(
+  g++-12-aarch64-linux-gnu
+  qemu-user               # runs AArch64 programs
+)
 python=(python3 python3-venv)
 
 case ${1:-} in
   '') packages=("${base[@]}") ;;
   --fuzz) packages=("${fuzz[@]}") ;;
+  --neon) packages=("${neon[@]}") ;;
   --python) packages=("${python[@]}") ;;
   *) echo "install-deps: unknown option '$1'" >&2; exit 2 ;;
 esac

@@ -15,6 +15,7 @@ std::unique_ptr<kernels::Backend> make_cpu(int32_t threads) {
   return std::move(kernels::make_backend(options).value());
 }
 
+#if HWY_ARCH_X86
 // Highway reads the choice again at the next op; the process has one choice at a time.
 void choose_target(int64_t target) {
   hwy::SetSupportedTargetsForTest(target);
@@ -32,6 +33,7 @@ OpDevice cpu_with_target(int64_t target) {
               },
           .leave = [] { choose_target(0); }};
 }
+#endif
 
 }  // namespace
 
