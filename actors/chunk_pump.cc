@@ -22,6 +22,11 @@ void ChunkPump::start(const ModelRef& model, const GenerateRequest& request,
   }
 }
 
+// Before the end: an executor has died, or the start has failed. Nobody reads on.
+ChunkPump::~ChunkPump() {
+  if (stream_) stream_->request_cancel();
+}
+
 void ChunkPump::begin(const ModelRef& model, const GenerateRequest& request) {
   completion_.keep(model);
   if (model) {
@@ -46,12 +51,13 @@ void ChunkPump::take(error_code error, StreamChunk chunk) {
   if (error) return complete(error);
   show(chunk);
   const bool is_last = chunk.summary.has_value();
-  if (!collect(std::move(chunk))) {
-    stream_->request_cancel();
-    return complete(make_error(errc::out_of_memory, "no host memory for the result"));
-  }
+  if (!collect(std::move(chunk))) return fail_for_memory();
   if (is_last) return complete({});
-  next();
+  try {
+    next();
+  } catch (const std::bad_alloc&) {
+    fail_for_memory();
+  }
 }
 
 void ChunkPump::show(const StreamChunk& chunk) {
@@ -79,7 +85,13 @@ bool ChunkPump::collect(StreamChunk chunk) try {
   return false;
 }
 
+void ChunkPump::fail_for_memory() {
+  stream_->request_cancel();
+  complete(make_error(errc::out_of_memory, "no host memory for the result"));
+}
+
 void ChunkPump::complete(error_code error) {
+  stream_.reset();
   if (error) result_ = {};
   completion_.invoke(error, std::move(result_));
 }

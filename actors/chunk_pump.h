@@ -16,6 +16,9 @@ class ChunkPump : public std::enable_shared_from_this<ChunkPump> {
                     detail::Completion<GenerateResult> completion);
 
   explicit ChunkPump(detail::OnChunk on_chunk) : on_chunk_(std::move(on_chunk)) {}
+  ChunkPump(const ChunkPump&) = delete;
+  ChunkPump& operator=(const ChunkPump&) = delete;
+  ~ChunkPump();
 
  private:
   void begin(const ModelRef& model, const GenerateRequest& request);
@@ -23,6 +26,7 @@ class ChunkPump : public std::enable_shared_from_this<ChunkPump> {
   void take(error_code error, StreamChunk chunk);
   void show(const StreamChunk& chunk);
   bool collect(StreamChunk chunk);  // false: no memory
+  void fail_for_memory();
   void complete(error_code error);
 
   detail::OnChunk on_chunk_;  // empty after it has thrown

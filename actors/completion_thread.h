@@ -21,6 +21,8 @@ class CompletionThread {
   CompletionThread& operator=(const CompletionThread&) = delete;
   // Waits until everything outstanding has run, unless called on the thread itself.
   ~CompletionThread();
+  // The destructor will not wait.
+  void let_go() noexcept { thread_.let_go(); }
 
   boost::asio::any_io_executor executor() const;
   // Held by a chain of handlers that post one another, until its last one has run. Null if

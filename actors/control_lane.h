@@ -15,10 +15,12 @@ class ControlLane {
   ~ControlLane() { close(); }
 
   // Any thread, once per operation (Operation::request_cancel sees to it). Keeps the operation
-  // alive until it is drained. After close() it does nothing.
-  void post(Operation& operation) noexcept {
+  // alive until it is drained. False after close(), and then it has done nothing.
+  bool post(Operation& operation) noexcept {
     OperationPtr held(&operation);
-    if (lane_.push(operation)) held.detach();
+    if (!lane_.push(operation)) return false;
+    held.detach();
+    return true;
   }
 
   // Replica thread. Calls visit(Operation&) in the order of the posts.

@@ -7,6 +7,7 @@
 
 #include "actors/engine_state.h"
 #include "actors/error.h"
+#include "actors/reply.h"
 
 namespace tinyloop {
 
@@ -60,6 +61,7 @@ void Engine::shutdown(ShutdownMode mode) {
   const auto closed = std::make_shared<std::promise<void>>();
   state_->when_all_closed([closed] { closed->set_value(); });
   closed->get_future().wait();
+  state_->flush_courier();
 }
 
 namespace detail {
@@ -72,24 +74,26 @@ boost::asio::any_io_executor default_executor(const EngineRef& engine) {
 void load(const EngineRef& engine, std::string path, ModelOptions options,
           Completion<Model> completion) {
   if (!engine) return completion.post(no_engine(), {});
+  auto slot = completion.slot();
+  const auto reply = actors::make_reply(std::move(completion));
   auto request = std::make_shared<actors::EngineState::Load>();
-  if (auto slot = completion.slot(); slot.is_connected()) {
+  if (slot.is_connected()) {
     slot.assign([request](boost::asio::cancellation_type type) {
       if (type != boost::asio::cancellation_type::none) request->cancelled.store(true);
     });
   }
-  const auto shared = std::make_shared<Completion<Model>>(std::move(completion));
-  request->done = [shared](error_code error, Model model) {
-    shared->post(error, std::move(model));
+  request->done = [reply, courier = engine->courier()](error_code error, Model model) {
+    reply->set(error, std::move(model));
+    courier->send(*reply);
   };
   engine->load(std::move(path), std::move(options), std::move(request));
 }
 
 void shutdown(const EngineRef& engine, ShutdownMode mode, Completion<> completion) {
   if (!engine) return completion.post({});
+  auto reply = actors::make_reply(std::move(completion));
   engine->close(mode);
-  const auto shared = std::make_shared<Completion<>>(std::move(completion));
-  engine->when_all_closed([shared] { shared->post({}); });
+  engine->when_all_closed([reply, courier = engine->courier()] { courier->send_last(*reply); });
 }
 
 }  // namespace detail

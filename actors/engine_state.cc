@@ -36,7 +36,15 @@ struct LastOne {
 
 EngineState::EngineState(EngineOptions options)
     : context_(make_context(options)),
-      executor_(options.executor ? *options.executor : thread_.emplace(context_).executor()) {}
+      executor_(options.executor ? *options.executor : thread_.emplace(context_).executor()) {
+  courier_thread_.start("tinyloop-post", context_, [courier = courier_] { courier->run(); });
+}
+
+EngineState::~EngineState() {
+  // What the courier's thread has in hand may be what the other one waits for.
+  if (thread_ && courier_thread_.is_current()) thread_->let_go();
+  courier_->close();
+}
 
 bool EngineState::is_closed() const {
   const std::lock_guard lock(mutex_);
@@ -46,7 +54,8 @@ bool EngineState::is_closed() const {
 void EngineState::load(std::string path, ModelOptions options, std::shared_ptr<Load> request) {
   if (auto checked = engine::check_options(options); !checked)
     return request->done(make_error(checked.error()), {});
-  const auto replica = std::make_shared<Replica>(context_, std::move(path), std::move(options));
+  const auto replica =
+      std::make_shared<Replica>(context_, courier_, std::move(path), std::move(options));
   if (error_code error = start(replica, request)) request->done(error, {});
 }
 
@@ -103,11 +112,17 @@ void EngineState::when_all_closed(std::function<void()> callback) {
 
 void EngineState::finish() noexcept {
   for (const ReplicaRef& replica : replicas()) replica->join();
+  if (courier_thread_.is_current()) return;  // see the destructor
+  flush_courier();
   try {
     if (thread_) thread_->flush();
   } catch (const std::bad_alloc&) {
     // Nothing can be posted now; what has been posted still runs.
   }
+}
+
+void EngineState::flush_courier() const noexcept {
+  if (!courier_thread_.is_current()) courier_->flush();
 }
 
 std::vector<ReplicaRef> EngineState::replicas() {

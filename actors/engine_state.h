@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/completion_thread.h"
+#include "actors/courier.h"
 #include "actors/engine_context.h"
 #include "actors/replica.h"
 #include "tinyloop/engine.h"
@@ -19,16 +20,22 @@ namespace tinyloop::actors {
 class EngineState : public std::enable_shared_from_this<EngineState> {
  public:
   explicit EngineState(EngineOptions options);
+  ~EngineState();
 
   // Any thread.
   const boost::asio::any_io_executor& executor() const noexcept { return executor_; }
   bool is_closed() const;
+  const std::shared_ptr<Courier>& courier() const noexcept { return courier_; }
+  // Waits until the handlers of all that has completed are posted; on the courier's own thread,
+  // returns at once.
+  void flush_courier() const noexcept;
   // See CompletionThread::hold_chain; null where the owner gave an executor.
   std::shared_ptr<void> hold_chain(const boost::asio::any_io_executor& executor) const {
     return thread_ ? thread_->hold_chain(executor) : nullptr;
   }
 
-  // A load on its way. `done` is called once, on the caller's or the replica's thread.
+  // A load on its way. `done` is called once, on the caller's or the replica's thread. Must not
+  // run the caller's code.
   struct Load {
     std::function<void(error_code, Model)> done;
     std::atomic<bool> cancelled{false};
@@ -50,6 +57,8 @@ class EngineState : public std::enable_shared_from_this<EngineState> {
   const ContextRef context_;
   std::optional<CompletionThread> thread_;  // unless the owner gave an executor
   const boost::asio::any_io_executor executor_;
+  const std::shared_ptr<Courier> courier_ = std::make_shared<Courier>();
+  NamedThread courier_thread_;
   mutable std::mutex mutex_;  // guards what follows; held for moments only
   bool closed_ = false;
   size_t started_ = 0;

@@ -15,6 +15,7 @@ GenerateOperation::GenerateOperation(std::shared_ptr<Inbox> inbox, engine::Seque
   tokens_.reserve(request.tokens.size() + max_tokens);
   tokens_.insert(tokens_.end(), request.tokens.begin(), request.tokens.end());
   text_.reserve(max_tokens * kUsualTokenBytes);
+  set_address(completion.executor());
   completion_ = std::move(completion);
 }
 
@@ -25,23 +26,20 @@ void GenerateOperation::take_token(int32_t token, std::string_view text,
   text_.append(text);
 }
 
-void GenerateOperation::take_text(std::string_view text) {
-  text_.append(text);
-  taken_logprobs_ = logprobs_.take(0, tokens_.size() - prompt_tokens_);
-}
-
-void GenerateOperation::deliver() noexcept {
+void GenerateOperation::open() {
   GenerateResult result;
   if (!outcome.error) {
+    result.logprobs = logprobs_.take_first(tokens_.size() - prompt_tokens_);
     result.tokens = std::move(tokens_);
     result.text = std::move(text_);
-    result.logprobs = std::move(taken_logprobs_);
   }
   result.prompt_tokens = prompt_tokens_;
   result.finish_reason = outcome.reason;
   result.loops = loops_;
   result.timings = timings();
-  completion_.post(outcome.error, std::move(result));
+  set_handled();
+  auto completion = std::move(completion_);
+  completion.invoke(outcome.error, std::move(result));
 }
 
 }  // namespace tinyloop::actors

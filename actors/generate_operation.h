@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/logprob_slots.h"
@@ -20,13 +21,17 @@ class GenerateOperation final : public Operation {
 
  private:
   void take_token(int32_t token, std::string_view text, const PositionLogprobs* logprobs) override;
-  void take_text(std::string_view text) override;
-  void deliver() noexcept override;
+  void take_text(std::string_view text) override { text_.append(text); }
+  void deliver(OnThread thread) noexcept override { send(thread); }
+  const boost::asio::any_io_executor& executor() const noexcept override {
+    return completion_.executor();
+  }
+  void open() override;
+  void lose() noexcept override { const auto lost = std::move(completion_); }
 
   std::vector<int32_t> tokens_;
   std::string text_;
   LogprobSlots logprobs_;
-  std::vector<PositionLogprobs> taken_logprobs_;
   detail::Completion<GenerateResult> completion_;
 };
 

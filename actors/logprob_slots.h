@@ -26,6 +26,12 @@ class LogprobSlots {
     slots_[position].top.assign(value.top.begin(), value.top.end());
   }
 
+  // Moves the first `count` slots out, as the last call; allocates nothing.
+  std::vector<PositionLogprobs> take_first(size_t count) noexcept {
+    if (!slots_.empty()) slots_.resize(count);
+    return std::move(slots_);
+  }
+
   // Moves the slots [begin, end) out.
   std::vector<PositionLogprobs> take(size_t begin, size_t end) {
     if (slots_.empty()) return {};

@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "actors/operation.h"
-#include "tinyloop/detail/completion.h"
+#include "actors/reply.h"
 
 namespace tinyloop::actors {
 
@@ -16,7 +16,7 @@ struct Run {
 
 // Give unused page slabs back.
 struct Trim {
-  detail::Completion<size_t> completion;
+  ReplyPtr<size_t> reply;
 };
 
 // Runs `visit` on the replica's thread, between two steps: fault injection, dumps of plans. What it

@@ -60,16 +60,20 @@ void score(const ModelRef& model, const ScoreRequest& request, Completion<ScoreR
 void trim(const ModelRef& model, Completion<size_t> completion) {
   if (!model) return completion.post(actors::empty_model(), 0);
   completion.keep(model);
-  auto message = std::make_unique<actors::Message>(actors::Trim{std::move(completion)});
-  if (error_code error = model->replica().send(message, model->closed_code()))
-    std::get<actors::Trim>(*message).completion.post(error, 0);
+  const auto reply = actors::make_reply(std::move(completion));
+  auto message = std::make_unique<actors::Message>(actors::Trim{reply});
+  if (error_code error = model->replica().send(message, model->closed_code())) {
+    reply->set(error, 0);
+    reply->post();
+  }
 }
 
 void unload(const ModelRef& model, ShutdownMode mode, Completion<> completion) {
   if (!model) return completion.post(actors::empty_model());
+  auto reply = actors::make_reply(std::move(completion));
   model->replica().request_close(mode);
-  const auto shared = std::make_shared<Completion<>>(std::move(completion));
-  model->replica().when_closed([shared] { shared->post({}); });
+  model->replica().when_closed(
+      [reply, courier = model->engine().courier()] { courier->send_last(*reply); });
 }
 
 }  // namespace detail

@@ -33,11 +33,8 @@ void NamedThread::start(const std::string& name, ContextRef context, std::functi
 
 void NamedThread::join() noexcept {
   if (!thread_.joinable()) return;
-  if (is_current()) {
-    thread_.detach();
-  } else {
-    thread_.join();
-  }
+  if (is_current()) return let_go();
+  thread_.join();
 }
 
 }  // namespace tinyloop::actors

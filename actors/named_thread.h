@@ -22,6 +22,10 @@ class NamedThread {
   bool is_current() const noexcept { return thread_.get_id() == std::this_thread::get_id(); }
   // Waits for the end of the thread; on the thread itself, lets it end alone.
   void join() noexcept;
+  // Lets the thread end alone.
+  void let_go() noexcept {
+    if (thread_.joinable()) thread_.detach();
+  }
 
  private:
   std::thread thread_;

@@ -27,8 +27,34 @@ Operation::Operation(std::shared_ptr<Inbox> inbox, engine::SequenceRequest check
       submitted_(Clock::now()) {}
 
 void Operation::request_cancel() noexcept {
-  if (completed_.load() || cancel_requested_.exchange(true)) return;
-  inbox_->cancel(*this);
+  if (cancel_requested_.exchange(true) || !inbox_) return;
+  if (completed_.load() || !inbox_->cancel(*this)) count_cancel(late_phase());
+}
+
+void Operation::cancel_reached() noexcept {
+  count_cancel(cancel_phase());
+}
+
+CancelPhase Operation::cancel_phase() const noexcept {
+  switch (phase) {
+    case Phase::sent:
+    case Phase::queued:
+      return CancelPhase::queued;
+    case Phase::begun:
+      return first_token_ ? CancelPhase::decode : CancelPhase::prefill;
+    case Phase::ended:
+      break;
+  }
+  return late_phase();
+}
+
+CancelPhase Operation::late_phase() const noexcept {
+  return is_handled() ? CancelPhase::done : CancelPhase::completing;
+}
+
+// The caller's thread and the replica's may both see the same cancel: the first one counts.
+void Operation::count_cancel(CancelPhase where) noexcept {
+  if (!cancel_counted_.exchange(true)) inbox_->cancel_counts.count(where);
 }
 
 void Operation::end(Outcome how) noexcept {
@@ -38,8 +64,14 @@ void Operation::end(Outcome how) noexcept {
     outcome.error = make_error(output_error_, "the request's output could not be recorded");
 }
 
-void Operation::complete() noexcept {
-  if (!completed_.exchange(true)) deliver();
+void Operation::complete(OnThread thread) noexcept {
+  if (!completed_.exchange(true)) deliver(thread);
+}
+
+void Operation::send(OnThread thread) noexcept {
+  if (thread == OnThread::replicas && inbox_ && inbox_->courier)
+    return inbox_->courier->send(*this);
+  post();
 }
 
 void Operation::on_begin() noexcept {

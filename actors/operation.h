@@ -1,17 +1,18 @@
 // A request on its way through a replica: the message in the mailbox, the entry of the queue, the
-// engine's client, and the one place where its outcome is decided.
+// engine's client, the one place where its outcome is decided, and the parcel that carries it home.
 #pragma once
 
 #include <atomic>
 #include <boost/intrusive/list.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
-#include <boost/smart_ptr/intrusive_ref_counter.hpp>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string_view>
 
+#include "actors/cancel_counts.h"
 #include "actors/lane.h"
+#include "actors/parcel.h"
 #include "engine/batch_engine.h"
 #include "engine/sequence_client.h"
 #include "tinyloop/error.h"
@@ -35,17 +36,20 @@ enum class Phase : uint8_t {
   ended,   // has its outcome
 };
 
+// Who calls: a replica's thread must not allocate, so what it sends goes by the courier.
+enum class OnThread : uint8_t { callers, replicas };
+
 // How it ended: an error, or a reason.
 struct Outcome {
   error_code error;
   FinishReason reason = FinishReason::max_tokens;
 };
 
-class Operation : public engine::SequenceClient,
+class Operation : public Parcel,
+                  public engine::SequenceClient,
                   public LaneNode<CancelLane>,
                   public LaneNode<WaitingLane>,
-                  public boost::intrusive::list_base_hook<>,
-                  public boost::intrusive_ref_counter<Operation, boost::thread_safe_counter> {
+                  public boost::intrusive::list_base_hook<> {
  public:
   struct Terms {
     std::optional<TimePoint> deadline;
@@ -67,6 +71,8 @@ class Operation : public engine::SequenceClient,
   bool reserved = false;      // cache_bytes are promised to it
   engine::SequenceId id = 0;  // once begun
   Outcome outcome;            // once ended
+  // A cancel has reached it. Counts where, the first time.
+  void cancel_reached() noexcept;
 
   bool is_past_deadline(TimePoint now) const noexcept {
     return terms.deadline && *terms.deadline <= now;
@@ -74,7 +80,7 @@ class Operation : public engine::SequenceClient,
   // The outcome is final: output that was lost for want of memory is in it.
   void end(Outcome how) noexcept;
   // After end(): hands the outcome to the caller. Calls deliver() once, whatever calls this.
-  void complete() noexcept;
+  void complete(OnThread thread) noexcept;
 
   // engine::SequenceClient
   void on_begin() noexcept override;
@@ -89,7 +95,13 @@ class Operation : public engine::SequenceClient,
   // with out_of_memory or internal.
   virtual void take_token(int32_t token, std::string_view text, const PositionLogprobs* logprobs);
   virtual void take_text(std::string_view text);
-  virtual void deliver() noexcept = 0;
+  virtual void deliver(OnThread thread) noexcept = 0;
+
+  // Sends it, as a parcel, to the executor of its handler.
+  void send(OnThread thread) noexcept;
+  // The handler is about to run: for whom cancels come too late.
+  void set_handled() noexcept { handled_.store(true); }
+  bool is_handled() const noexcept { return handled_.load(); }
 
   Timings timings() const noexcept;
 
@@ -97,12 +109,17 @@ class Operation : public engine::SequenceClient,
   const size_t prompt_tokens_;
 
  private:
+  CancelPhase cancel_phase() const noexcept;
+  CancelPhase late_phase() const noexcept;
+  void count_cancel(CancelPhase phase) noexcept;
   template <class Take>
   void guarded(Take&& take) noexcept;
 
   const std::shared_ptr<Inbox> inbox_;
   std::atomic<bool> cancel_requested_{false};
   std::atomic<bool> completed_{false};
+  std::atomic<bool> handled_{false};
+  std::atomic<bool> cancel_counted_{false};
   errc output_error_ = errc::ok;  // why output was lost
   const TimePoint submitted_;
   std::optional<TimePoint> begun_, first_token_, last_event_;

@@ -30,11 +30,12 @@ base::Error closed_error(errc closed) {
 
 }  // namespace
 
-Replica::Replica(ContextRef context, std::string path, ModelOptions options)
+Replica::Replica(ContextRef context, std::shared_ptr<Courier> courier, std::string path,
+                 ModelOptions options)
     : context_(std::move(context)),
       path_(std::move(path)),
       options_(std::move(options)),
-      inbox_(std::make_shared<Inbox>(size_t(options_.max_queued))) {}
+      inbox_(std::make_shared<Inbox>(size_t(options_.max_queued), std::move(courier))) {}
 
 void Replica::start(const std::string& thread_name, Loaded loaded) {
   thread_.start(thread_name, context_,
@@ -153,10 +154,10 @@ error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {
   return make_error(refusal(closed).value_or(draining_error()));
 }
 
-void Replica::reject(Operation& operation, error_code error) {
+void Replica::reject(Operation& operation, error_code error, OnThread thread) {
   operation.end({error});
   counters_.count_rejected(operation.outcome.error);
-  operation.complete();
+  operation.complete(thread);
 }
 
 void Replica::request_close(ShutdownMode mode) noexcept {

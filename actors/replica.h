@@ -26,7 +26,8 @@ class Replica : public std::enable_shared_from_this<Replica> {
   // Told the end of the load, on the replica's thread: nullopt, or why it failed. Must not throw.
   using Loaded = std::function<void(std::optional<base::Error>)>;
 
-  Replica(ContextRef context, std::string path, ModelOptions options);
+  Replica(ContextRef context, std::shared_ptr<Courier> courier, std::string path,
+          ModelOptions options);
 
   // Starts the thread, which loads the model and then serves until it is closed. Once. Throws
   // std::system_error if no thread can be started.
@@ -44,8 +45,8 @@ class Replica : public std::enable_shared_from_this<Replica> {
   void submit(const OperationPtr& operation, errc closed);
   // The message is kept if it is not accepted; the result says why.
   error_code send(std::unique_ptr<Message>& message, errc closed);
-  // Completes an operation that was never sent.
-  void reject(Operation& operation, error_code error);
+  // Completes an operation that has not been accepted.
+  void reject(Operation& operation, error_code error, OnThread thread = OnThread::callers);
 
   // Never fails; a later `cancel` overrides `drain`.
   void request_close(ShutdownMode mode) noexcept;

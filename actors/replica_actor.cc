@@ -86,25 +86,25 @@ void ReplicaActor::accept(Operation& operation) {
       return end_unbegun(operation, shutdown_error());
     }
     if (operation.cancel_requested()) {
+      operation.cancel_reached();
       return end_unbegun(operation, make_error(errc::operation_aborted, {}));
     }
     refusal = queue_.accept(operation);
   }
   if (!refusal) return replica_.counters().count_accepted();
   replica_.inbox()->mailbox.left_queue();
-  replica_.reject(operation, make_error(*refusal));
+  replica_.reject(operation, make_error(*refusal), OnThread::replicas);
 }
 
 void ReplicaActor::take(Trim& message) {
-  size_t bytes = 0;
   try {
-    bytes = engine_.trim();
+    message.reply->set({}, engine_.trim());
   } catch (...) {
     const base::Error error = current_error("trim");
-    message.completion.post(make_error(error), 0);
-    return fail(error);
+    message.reply->set(make_error(error), 0);
+    fail(error);
   }
-  message.completion.post({}, bytes);
+  replica_.inbox()->courier->send(*message.reply);
 }
 
 void ReplicaActor::take(Visit& message) {
@@ -116,6 +116,7 @@ void ReplicaActor::take(Visit& message) {
 }
 
 void ReplicaActor::cancel(Operation& operation) {
+  operation.cancel_reached();
   switch (operation.phase) {
     case Phase::queued:
       end_unbegun(*queue_.remove(operation), make_error(errc::operation_aborted, {}));
@@ -209,7 +210,7 @@ void ReplicaActor::end_unbegun(Operation& operation, error_code error) {
 
 void ReplicaActor::complete(Operation& operation) {
   replica_.counters().count_completed(operation.outcome);
-  operation.complete();
+  operation.complete(OnThread::replicas);
 }
 
 void ReplicaActor::fail(const base::Error& cause) noexcept {

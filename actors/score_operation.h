@@ -1,6 +1,7 @@
 // The scoring of a text.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "actors/operation.h"
@@ -17,7 +18,12 @@ class ScoreOperation final : public Operation {
   void on_score(float logprob) noexcept override;
 
  private:
-  void deliver() noexcept override;
+  void deliver(OnThread thread) noexcept override { send(thread); }
+  const boost::asio::any_io_executor& executor() const noexcept override {
+    return completion_.executor();
+  }
+  void open() override;
+  void lose() noexcept override { const auto lost = std::move(completion_); }
 
   std::vector<float> logprobs_;  // reserved for the whole text
   detail::Completion<ScoreResult> completion_;

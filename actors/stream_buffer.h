@@ -34,7 +34,9 @@ class StreamBuffer {
   // included.
   bool has_more(size_t taken) const noexcept;
 
-  size_t taken() const noexcept { return taken_; }  // reader
+  // Reader: what it has had.
+  size_t taken() const noexcept { return taken_; }
+  bool end_taken() const noexcept { return end_taken_; }
   // Reader, when there is more. Everything new; with the last chunk the summary, then
   // end_of_stream. An error comes once, after the tokens before it. Throws std::bad_alloc, and then
   // nothing was taken.

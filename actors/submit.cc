@@ -66,7 +66,7 @@ boost::intrusive_ptr<StreamOperation> failed_stream(std::shared_ptr<Inbox> inbox
   boost::intrusive_ptr<StreamOperation> operation(
       new StreamOperation(std::move(inbox), std::move(nothing), {}));
   operation->end({error});
-  operation->complete();
+  operation->complete(OnThread::callers);
   return operation;
 }
 

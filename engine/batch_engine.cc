@@ -48,6 +48,9 @@ class BatchEngine::Impl final : public LogitsSink {
         log_(log) {
     sequences_.reserve(max_sequences_);
     verdicts_.reserve(max_sequences_);
+    progress_.reserve(max_sequences_);
+    entrance_.reserve(max_sequences_);
+    decisions_.reserve(max_sequences_);
   }
 
   void on_row(int32_t chunk, int32_t position, std::span<const float> logits) override;
@@ -70,6 +73,10 @@ class BatchEngine::Impl final : public LogitsSink {
   std::function<void(const StepPlan&)> plan_observer_;
 
  private:
+  int32_t most_rows() const {
+    return std::min(planner_limits_.rows, planner_limits_.prefill_budget);
+  }
+  void reserve_plan_for(const SequenceRequest& newcomer);
   void decide_pass();
   void unbind_entries();
   void build_plan();
@@ -106,9 +113,9 @@ class BatchEngine::Impl final : public LogitsSink {
 // ---- Requests ----------------------------------------------------------------------------------
 
 size_t BatchEngine::Impl::cache_bytes(const SequenceRequest& request) const {
-  const int32_t chunk = std::min(planner_limits_.rows, planner_limits_.prefill_budget);
-  return cache_.bytes(SequenceCache::max_pages(request.max_positions(), request.window, chunk),
-                      request.loops);
+  return cache_.bytes(
+      SequenceCache::max_pages(request.max_positions(), request.window, most_rows()),
+      request.loops);
 }
 
 SequenceId BatchEngine::Impl::admit(SequenceRequest request, SequenceClient& client) {
@@ -120,10 +127,20 @@ SequenceId BatchEngine::Impl::admit(SequenceRequest request, SequenceClient& cli
                                       std::to_string(limits_.trained_context) +
                                       " positions; said once");
   }
+  reserve_plan_for(request);
   sequences_.push_back(std::make_unique<Sequence>(next_id_, std::move(request), reserved, cache_,
-                                                  spec_.vocab, tokenizer_.get(), client, clock_));
+                                                  spec_.vocab, tokenizer_.get(), client, clock_,
+                                                  most_rows()));
   ++clock_;
   return next_id_++;
+}
+
+// The plans to come must not allocate while the sequences grow.
+void BatchEngine::Impl::reserve_plan_for(const SequenceRequest& newcomer) {
+  auto pages = size_t(pages_for(newcomer.max_positions()));
+  for (const auto& sequence : sequences_)
+    pages += size_t(pages_for(sequence->request().max_positions()));
+  reserve_plan(plan_, max_sequences_, size_t(planner_limits_.rows), pages);
 }
 
 void BatchEngine::Impl::finish(SequenceId id, FinishReason reason) {

@@ -17,7 +17,8 @@ struct ModelFigures {
   uint64_t tensor_bytes = 0;
   double bits_per_weight = 0.0;  // tensor_bytes · 8 / parameters
   int32_t layers_run = 0;        // per token at default depth
-  // K and V in FP16, as the default mode stores them; all slots at default depth, page padding aside.
+  // K and V in FP16, as the default mode stores them; all slots at default depth, page padding
+  // aside.
   uint64_t kv_bytes_per_token = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "engine/plan_builder.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace tinyloop::engine {
@@ -22,6 +24,18 @@ void SlotPool::give_back(std::vector<int32_t>& slots) {
     free_.push_back(slots.back());
     slots.pop_back();
   }
+}
+
+void reserve_plan(StepPlan& plan, size_t chunks, size_t rows, size_t pages) {
+  const auto grow = [](auto& array, size_t size) {
+    // Doubling: one more sequence at a time must not copy the array each time.
+    if (size > array.capacity()) array.reserve(std::max(size, 2 * array.capacity()));
+  };
+  grow(plan.chunks, chunks);
+  grow(plan.tokens, rows);
+  grow(plan.slots, rows);
+  grow(plan.outer_pages, pages);
+  grow(plan.loop_pages, pages);
 }
 
 bool bind_entry(const Decision& decision, Sequence& sequence, SlotPool& slots) {

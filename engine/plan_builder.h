@@ -23,6 +23,10 @@ class SlotPool {
   std::vector<int32_t> free_;  // last in, first out
 };
 
+// Room for plans of up to `chunks` chunks, `rows` rows and `pages` page places a table, so that
+// add_chunk allocates nothing. Never shrinks; throws std::bad_alloc.
+void reserve_plan(StepPlan& plan, size_t chunks, size_t rows, size_t pages);
+
 // Binds what `decision` needs to enter. false: no device memory for pages; nothing has changed.
 bool bind_entry(const Decision& decision, Sequence& sequence, SlotPool& slots);
 

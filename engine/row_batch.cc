@@ -1,5 +1,7 @@
 #include "engine/row_batch.h"
 
+#include <algorithm>
+
 namespace tinyloop::engine {
 
 namespace {
@@ -26,6 +28,7 @@ const T* stage_array(kernels::DeviceMemory& memory, const std::vector<T>& array)
 void RowBatch::gather(const StepPlan& plan, Stage stage, const KvCache& cache,
                       kernels::DeviceMemory& memory) {
   clear();
+  reserve(plan);
   for (const ChunkStep& chunk : plan.chunks) {
     if (takes_part(chunk, stage)) add(plan, chunk, stage, cache);
   }
@@ -56,6 +59,14 @@ void RowBatch::clear() {
   tables_.clear();
   windows_.clear();
   pages_.clear();
+}
+
+// As much as the plan itself has room for: plans that need no more allocate nothing here either.
+void RowBatch::reserve(const StepPlan& plan) {
+  for (auto* array : {&slots_, &positions_, &tokens_, &row_table_})
+    array->reserve(plan.tokens.capacity());
+  for (auto* array : {&tables_, &windows_}) array->reserve(plan.chunks.capacity());
+  pages_.reserve(std::max(plan.outer_pages.capacity(), plan.loop_pages.capacity()));
 }
 
 void RowBatch::add(const StepPlan& plan, const ChunkStep& chunk, Stage stage,

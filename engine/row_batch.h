@@ -32,6 +32,7 @@ class RowBatch {
 
  private:
   void clear();
+  void reserve(const StepPlan& plan);
   void add(const StepPlan& plan, const ChunkStep& chunk, Stage stage, const KvCache& cache);
 
   std::vector<int32_t> slots_, positions_, tokens_, row_table_;

@@ -1,5 +1,6 @@
 #include "engine/sequence.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/logprobs.h"
@@ -8,7 +9,7 @@ namespace tinyloop::engine {
 
 Sequence::Sequence(SequenceId id, SequenceRequest request, size_t reserved, KvCache& cache,
                    int32_t vocab, const Tokenizer* tokenizer, SequenceClient& client,
-                   uint64_t ready_since)
+                   uint64_t ready_since, int32_t most_rows)
     : id_(id),
       request_(std::move(request)),
       reserved_(0),
@@ -23,6 +24,7 @@ Sequence::Sequence(SequenceId id, SequenceRequest request, size_t reserved, KvCa
                .prompt = prompt,
                .depth = request_.loops,
                .ready_since = ready_since};
+  slots_.reserve(size_t(std::clamp(prompt, 1, most_rows)));
   if (!scores) {
     tokens_.reserve(tokens_.size() + size_t(request_.config.max_tokens));
     generation_.emplace(request_, vocab, tokenizer, client);

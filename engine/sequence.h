@@ -19,9 +19,11 @@ namespace tinyloop::engine {
 class Sequence {
  public:
   // Takes over `reserved` bytes of the cache's budget; the destructor gives them back, with all
-  // pages. `ready_since` is its place at the planner's entrance.
+  // pages. `ready_since` is its place at the planner's entrance, `most_rows` how many of its rows
+  // may be in flight at once. All host memory that it will need is taken here.
   Sequence(SequenceId id, SequenceRequest request, size_t reserved, KvCache& cache, int32_t vocab,
-           const Tokenizer* tokenizer, SequenceClient& client, uint64_t ready_since);
+           const Tokenizer* tokenizer, SequenceClient& client, uint64_t ready_since,
+           int32_t most_rows);
   ~Sequence();
   Sequence(const Sequence&) = delete;
   Sequence& operator=(const Sequence&) = delete;

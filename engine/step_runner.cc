@@ -36,7 +36,13 @@ StepRunner::StepRunner(const ModelSpec& spec, const ModelWeights& weights, Buffe
       weights_(weights),
       buffers_(buffers),
       cache_(cache),
-      backend_(backend) {}
+      backend_(backend) {
+  // What a pass may need at most: nothing is allocated while it runs.
+  const BufferShape& shape = buffers.shape();
+  head_rows_.reserve(size_t(shape.rows));
+  head_slots_.reserve(size_t(shape.rows));
+  host_logits_.resize(size_t(shape.logit_rows) * size_t(shape.vocab));
+}
 
 void StepRunner::run(const StepPlan& plan, LogitsSink& sink) {
   kernels::DeviceMemory& memory = backend_.memory();
@@ -242,7 +248,6 @@ void StepRunner::head_rows(size_t first, size_t count, LogitsSink& sink) {
   backend_.synchronise();
 
   const auto vocab = size_t(spec_.vocab);
-  host_logits_.resize(std::max(host_logits_.size(), count * vocab));
   memory.copy_out(host_logits_.data(), logits, count * vocab * sizeof(float));
   for (size_t i = 0; i < count; ++i) {
     const HeadRow& row = head_rows_[first + i];

@@ -31,9 +31,12 @@ void drive_coroutine(const Model& model, const Workload& workload, Tally& tally,
                    if (error) tally.problem(job, "the coroutine threw");
                  }));
   io.poll();  // starts the request
-  if (job.cut == Cut::cancel || job.cut == Cut::cancel_from_another_thread) {
-    spin(job.delay);
-    signal.emit(asio::cancellation_type::terminal);
+  const auto cancel = [&] { signal.emit(asio::cancellation_type::terminal); };
+  if (job.may_be_cancelled()) {
+    // On this thread, which runs the coroutine.
+    Job here = job;
+    here.elsewhere = false;
+    const Cutter cutter(here, tally.pace(job), cancel);
   }
   io.run();
   if (completions != 1) tally.problem(job, "the coroutine did not complete once");

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <boost/asio/cancellation_signal.hpp>
+#include <chrono>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "stress/tally.h"
@@ -11,13 +13,20 @@
 
 namespace tinyloop::stress {
 
-// Cuts a request short as its job says. Lives until the request has completed.
+// Cuts a request short as its job says, if its aim is a moment in the queue or in the prefill; else
+// the job's driver does it, by shoot(). Lives until the request has completed.
 class Cutter {
  public:
-  Cutter(const Job& job, std::function<void()> cancel);
+  Cutter(const Job& job, const Pace& pace, std::function<void()> cancel);
   ~Cutter();
+  // If the job is to be cancelled and has this aim.
+  void shoot(Aim aim);
 
  private:
+  void shoot_after(std::chrono::microseconds wait);
+
+  const Job& job_;
+  const std::function<void()> cancel_;
   std::thread other_;
 };
 
@@ -33,12 +42,17 @@ class Driver {
   void run(const std::vector<Job>& jobs);
 
  private:
+  template <class Result>
+  struct Flight;
+
   void drive(const Job& job);
   void drive_future(const Job& job);
   void drive_callback(const Job& job);
   void drive_chunks(const Job& job);
   void drive_stream(const Job& job);
   void drive_score(const Job& job);
+  template <class Result, class Start>
+  std::pair<error_code, Result> await_outcome(const Job& job, Flight<Result>& flight, Start start);
 
   const Model& model_;
   const Workload& workload_;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "actors/model_state.h"
 #include "stress/driver.h"
 #include "tests/support/random_model.h"
 
@@ -16,6 +17,7 @@ struct Options {
   uint64_t seed = std::random_device()();
   size_t requests = 2000;
   size_t threads = 16;
+  uint64_t min_cancels = 0;  // that must land in each phase
 };
 
 bool parse(int argc, char** argv, Options& options) {
@@ -27,6 +29,8 @@ bool parse(int argc, char** argv, Options& options) {
       options.requests = size_t(value);
     } else if (std::strcmp(argv[i], "--threads") == 0 && value > 0) {
       options.threads = size_t(value);
+    } else if (std::strcmp(argv[i], "--min-cancels") == 0) {
+      options.min_cancels = value;
     } else {
       return false;
     }
@@ -38,8 +42,8 @@ ModelOptions model_options() {
   ModelOptions options;
   options.max_seq_len = 128;
   options.prefill_budget = 24;
-  options.max_sequences = 8;
-  options.max_queued = 30;
+  options.max_sequences = 16;
+  options.max_queued = 24;
   options.cpu_threads = 1;
   return options;
 }
@@ -87,6 +91,7 @@ bool run(const Options& options) {
   Tally tally(workload);
   send_all(model, workload, tally, options);
   wait_until_idle(model);
+  tally.check_cancels(model.state()->replica().inbox()->cancel_counts, options.min_cancels);
   tally.check_totals(before, model.statistics(), options.requests);
   bool good = memory_is_back(model, memory);
   model.async_unload(ShutdownMode::drain, boost::asio::use_future).get();
@@ -103,7 +108,9 @@ bool run(const Options& options) {
 int main(int argc, char** argv) {
   tinyloop::stress::Options options;
   if (!tinyloop::stress::parse(argc, argv, options)) {
-    std::fprintf(stderr, "usage: tinyloop_stress [--seed N] [--requests N] [--threads N]\n");
+    std::fprintf(
+        stderr,
+        "usage: tinyloop_stress [--seed N] [--requests N] [--threads N] [--min-cancels N]\n");
     return 2;
   }
   return tinyloop::stress::run(options) ? 0 : 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <iterator>
 
 namespace tinyloop::stress {
 
@@ -35,7 +36,7 @@ bool is_cut(FinishReason reason) {
 }  // namespace
 
 void Tally::generated(const Job& job, const error_code& error, const GenerateResult& result) {
-  ended(job, error, result.finish_reason);
+  ended(job, error, result.finish_reason, result.timings);
   if (error) return;
   const GenerateResult& whole = workload_.reference(job);
   const auto equal_logprobs = [](const auto& a, const auto& b) { return same(a, b); };
@@ -50,7 +51,7 @@ void Tally::generated(const Job& job, const error_code& error, const GenerateRes
 }
 
 void Tally::scored(const Job& job, const error_code& error, const ScoreResult& result) {
-  ended(job, error, result.finish_reason);
+  ended(job, error, result.finish_reason, result.timings);
   if (error) return;
   const ScoreResult& whole = workload_.score_reference(job);
   if (!begins(result.logprobs, whole.logprobs, same_bits))
@@ -59,8 +60,10 @@ void Tally::scored(const Job& job, const error_code& error, const ScoreResult& r
     problem(job, "complete, but scores are missing");
 }
 
-void Tally::ended(const Job& job, const error_code& error, FinishReason reason) {
-  const bool cancels = job.cut == Cut::cancel || job.cut == Cut::cancel_from_another_thread;
+void Tally::ended(const Job& job, const error_code& error, FinishReason reason,
+                  const Timings& timings) {
+  const bool cancels = job.may_be_cancelled();
+  if (!error && !is_cut(reason)) pace_[workload_.is_long(job)].note(timings);
   if (error == errc::overloaded && job.when_full == WhenFull::fail) {
     ++rejected_;
   } else if (error == errc::operation_aborted && cancels) {
@@ -83,8 +86,23 @@ void Tally::ended(const Job& job, const error_code& error, FinishReason reason) 
 void Tally::problem(const Job& job, const std::string& what) {
   const std::lock_guard lock(mutex_);
   problems_.push_back("kind " + std::to_string(int(job.kind)) + ", cut " +
-                      std::to_string(int(job.cut)) + ", pattern " + std::to_string(job.pattern) +
-                      ", delay " + std::to_string(job.delay) + ": " + what);
+                      std::to_string(int(job.cut)) + ", aim " + std::to_string(int(job.aim)) +
+                      ", pattern " + std::to_string(job.pattern) + ", delay " +
+                      std::to_string(job.delay) + ": " + what);
+}
+
+void Tally::check_cancels(const actors::CancelCounts& counts, uint64_t least) {
+  constexpr const char* kNames[] = {"queued", "prefill", "decode", "completing", "done"};
+  static_assert(std::size(kNames) == actors::kCancelPhases);
+  std::printf("cancels that landed in");
+  for (size_t i = 0; i < actors::kCancelPhases; ++i) {
+    const uint64_t count = counts.at(actors::CancelPhase(i));
+    std::printf("%s %s %lu", i > 0 ? "," : "", kNames[i], (unsigned long)count);
+    if (count < least)
+      problem({}, "only " + std::to_string(count) + " cancels have landed in " + kNames[i] + ", " +
+                      std::to_string(least) + " were demanded");
+  }
+  std::printf("\n");
 }
 
 void Tally::check_totals(const Statistics& before, const Statistics& after, uint64_t total) {

@@ -1,6 +1,7 @@
 #include "stress/workload.h"
 
 #include <boost/asio/use_future.hpp>
+#include <iterator>
 
 namespace tinyloop::stress {
 
@@ -13,12 +14,12 @@ int32_t below(Random& random, int32_t bound) {
   return int32_t(random() % uint64_t(bound));
 }
 
-GenerateRequest draw_request(Random& random, int32_t vocab) {
+GenerateRequest draw_request(Random& random, int32_t vocab, bool is_long) {
   GenerateRequest request;
-  const int32_t length = 1 + below(random, 40);
+  const int32_t length = is_long ? 80 + below(random, 32) : 1 + below(random, 40);
   for (int32_t i = 0; i < length; ++i) request.tokens.push_back(below(random, vocab));
   GenerateConfig& config = request.config;
-  config.max_tokens = 1 + below(random, 24);
+  config.max_tokens = 1 + below(random, is_long ? 4 : 24);
   config.loops = 1 + below(random, 6);
   if (below(random, 2) == 0) config.temperature = 0.9f;
   if (below(random, 3) == 0) config.top_k = 20;
@@ -32,12 +33,36 @@ GenerateRequest draw_request(Random& random, int32_t vocab) {
   return request;
 }
 
+// Half of the jobs are cancelled.
+void draw_cut(Random& random, Job& job) {
+  const int32_t choice = below(random, 20);
+  job.cut = choice < 8    ? Cut::none
+            : choice == 8 ? Cut::deadline
+            : choice == 9 ? Cut::drop
+                          : Cut::cancel;
+  constexpr Aim kAims[] = {Aim::queued,     Aim::queued,     Aim::prefill, Aim::prefill,
+                           Aim::prefill,    Aim::decode,     Aim::decode,  Aim::decode,
+                           Aim::completing, Aim::completing, Aim::done,    Aim::done};
+  job.aim = kAims[below(random, int32_t(std::size(kAims)))];
+  job.elsewhere = below(random, 2) == 0;
+}
+
+// Ways of sending on which the cut can be aimed.
+Kind draw_kind(Random& random, const Job& job) {
+  if (job.cut == Cut::drop) return Kind::stream;
+  if (job.cut == Cut::cancel && job.aim == Aim::decode)
+    return below(random, 3) == 0 ? Kind::chunks : Kind::stream;
+  if (job.cut == Cut::cancel && job.aim == Aim::completing)
+    return below(random, 2) == 0 ? Kind::callback : Kind::score;
+  return Kind(below(random, kKinds));
+}
+
 }  // namespace
 
 Workload::Workload(const Model& model, uint64_t seed) : seed_(seed) {
   Random random(seed);
   for (size_t i = 0; i < kPatterns; ++i) {
-    requests_.push_back(draw_request(random, model.info().vocab));
+    requests_.push_back(draw_request(random, model.info().vocab, i >= kPatterns / 2));
     results_.push_back(model.async_generate(requests_[i], boost::asio::use_future).get());
     Job job;
     job.pattern = i;
@@ -49,11 +74,14 @@ std::vector<Job> Workload::draw(uint64_t thread, size_t count) const {
   Random random(seed_ * 1000003 + thread + 1);
   std::vector<Job> jobs(count);
   for (Job& job : jobs) {
-    job.kind = Kind(below(random, kKinds));
-    job.cut = below(random, 2) == 0 ? Cut::none : Cut(below(random, kCuts));
-    job.pattern = size_t(below(random, int32_t(kPatterns)));
+    draw_cut(random, job);
+    job.kind = draw_kind(random, job);
+    const bool is_long = job.cut == Cut::cancel ? job.aim == Aim::prefill : below(random, 4) == 0;
+    job.pattern = size_t(below(random, int32_t(kPatterns / 2))) + (is_long ? kPatterns / 2 : 0);
+    job.reads = 1 + below(random, 3);
+    job.share = double(below(random, 100)) / 100;
     job.delay = below(random, 1 << below(random, 14));
-    job.when_full = below(random, 4) == 0 ? WhenFull::fail : WhenFull::wait;
+    job.when_full = below(random, 8) == 0 ? WhenFull::fail : WhenFull::wait;
   }
   return jobs;
 }

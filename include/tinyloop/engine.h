@@ -25,17 +25,24 @@ struct EngineOptions {
   std::optional<boost::asio::any_io_executor> executor;
   // Empty: messages of level warning and above go to stderr.
   LogSink log;
-  // Called on each replica's thread and on the engine's own, first and last, to set affinity and
-  // the like. What they throw is logged. The CPU backend's workers are started by the replica's
+  // Called on each replica's thread and on the engine's own two, first and last, to set affinity
+  // and the like. What they throw is logged. The CPU backend's workers are started by the replica's
   // thread and inherit its affinity; the hooks do not run on them.
   std::function<void()> on_thread_start;
   std::function<void()> on_thread_stop;
 };
 
 // Threads: one per loaded model ("tinyloop-r0", …), which never runs code of the caller's save the
-// hooks and the log sink; and "tinyloop-done" for handlers without an executor, unless
+// hooks and the log sink; "tinyloop-post", which posts to those executors of the caller's that are
+// not simply an io_context's; and "tinyloop-done" for handlers without an executor, unless
 // EngineOptions::executor is set. An exception out of a handler there is logged and goes no
-// further.
+// further; on an executor of the caller's it goes where Asio's rule says, out of the caller's
+// run().
+//
+// A handler's executor must be one that posts without waiting. Its context must not be destroyed
+// before its run() (or join()) has returned for want of work, or the engine has been shut down; a
+// context that is destroyed later, or while it is stopped, destroys the handlers that wait in it
+// without running them, and nothing else is lost. One that throws in a post loses that handler.
 //
 // Handlers made by use_future have an executor of their own, Asio's system executor; so get() never
 // deadlocks, not even inside a completion handler.
@@ -51,8 +58,8 @@ class TINYLOOP_API Engine {
   Engine& operator=(Engine&& other) noexcept;
   // shutdown(cancel), then waits for the engine's threads: when it returns, every request has
   // completed, and the handlers due on the engine's own thread have run. So it must not be called
-  // while holding what such a handler waits for. It may be called inside a handler; then it does
-  // not wait for the thread it runs on.
+  // while holding what such a handler waits for. It may be called inside a handler, or where one is
+  // destroyed; then it does not wait for the thread it runs on.
   ~Engine();
 
   // void(error_code, Model). Reads and checks the file and uploads it, on the new model's thread.

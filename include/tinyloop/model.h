@@ -22,7 +22,7 @@ struct ModelInfo {
   std::string name;          // general.name of the file; may be empty
   std::string architecture;  // "tinyloop" or "llama"
   std::string path;          // as given to load
-  std::string device;        // "cpu (AVX3, int8, 2 threads)": all that fixes the bits of the results
+  std::string device;  // "cpu (AVX3, int8, 2 threads)": all that fixes the bits of the results
   int32_t prelude_layers = 0;
   int32_t shared_layers = 0;  // the layers of one loop iteration
   int32_t coda_layers = 0;

@@ -36,8 +36,8 @@ class TINYLOOP_API Tokenizer {
   // Any bytes.
   std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
   // The exact bytes of the tokens, which need not be whole characters; control tokens stand for
-  // nothing unless `show_special`. Ids outside the vocabulary stand for nothing. Where the tokenizer
-  // puts a space before a text, that space is dropped.
+  // nothing unless `show_special`. Ids outside the vocabulary stand for nothing. Where the
+  // tokenizer puts a space before a text, that space is dropped.
   std::string decode(std::span<const int32_t> tokens, bool show_special = false) const;
 
   int32_t vocab_size() const;

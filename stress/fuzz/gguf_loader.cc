@@ -31,8 +31,9 @@ void check_tensors(const ModelSpec& spec) {
   TINYLOOP_CHECK(spec.tensors.layers.size() == size_t(spec.block_count()));
   const ModelTensors& all = spec.tensors;
   volatile unsigned sum = 0;
-  for (const TensorRef* tensor : {&all.token_embd, &all.output, &all.output_norm, &all.loop_norm,
-                                  &all.inject, &all.inject_decay, &all.exit_gate, &all.exit_gate_bias}) {
+  for (const TensorRef* tensor :
+       {&all.token_embd, &all.output, &all.output_norm, &all.loop_norm, &all.inject,
+        &all.inject_decay, &all.exit_gate, &all.exit_gate_bias}) {
     sum = sum + touch(*tensor);
   }
   for (const LayerTensors& layer : all.layers) {

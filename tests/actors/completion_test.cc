@@ -126,8 +126,8 @@ TEST(Completion, ThreadHooksRunOnEachThread) {
     ServedModel served(small_options(), options);
     EXPECT_EQ(served.generate(request(1)).tokens.size(), 6u);
   }
-  EXPECT_EQ(started.load(), 2);
-  EXPECT_EQ(stopped.load(), 2);
+  EXPECT_EQ(started.load(), 3);  // the replica's and the engine's two
+  EXPECT_EQ(stopped.load(), 3);
 }
 
 TEST(Completion, ChunksComeInOrderOnTheHandlersExecutorBeforeTheHandler) {

@@ -19,7 +19,12 @@ class NullOperation final : public Operation {
   int64_t number() const { return number_; }
 
  private:
-  void deliver() noexcept override {}
+  void deliver(OnThread) noexcept override {}
+  const boost::asio::any_io_executor& executor() const noexcept override { return nowhere_; }
+  void open() override {}
+  void lose() noexcept override {}
+
+  const boost::asio::any_io_executor nowhere_;
   const int64_t number_;
 };
 
@@ -176,7 +181,7 @@ TEST(ControlLane, ACancelAfterTheEndDoesNothing) {
   auto inbox = std::make_shared<Inbox>(4);
   const OperationPtr operation(new NullOperation(0, WhenFull::fail, inbox));
   operation->end({});
-  operation->complete();
+  operation->complete(OnThread::callers);
   operation->request_cancel();
   int visits = 0;
   inbox->cancels.drain([&](Operation&) { ++visits; });

@@ -161,6 +161,7 @@ TEST(EngineEnd, ModelsAndStreamsMayOutliveIt) {
     model = served.model;
     stream = model.stream(request(100));
     gate.run(9);
+    served.engine.async_shutdown(ShutdownMode::cancel, [](error_code) {});
   }
   StreamChunk chunk = stream.async_next(asio::use_future).get();
   EXPECT_GE(chunk.tokens.size(), 2u);

@@ -16,6 +16,13 @@ std::unique_ptr<kernels::Backend> make_cpu(int32_t threads) {
 }
 
 #if HWY_ARCH_X86
+// kernels/cpu/targets.h: a sanitizer build has AVX2 and the scalar code alone.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+[[maybe_unused]] constexpr int64_t kCompiledTargets = HWY_AVX2 | HWY_SCALAR;
+#else
+[[maybe_unused]] constexpr int64_t kCompiledTargets = -1;
+#endif
+
 // Highway reads the choice again at the next op; the process has one choice at a time.
 void choose_target(int64_t target) {
   hwy::SetSupportedTargetsForTest(target);
@@ -41,7 +48,8 @@ std::vector<OpDevice> op_devices() {
   std::vector<OpDevice> devices;
 #if HWY_ARCH_X86
   for (int64_t target : {HWY_AVX3_DL, HWY_AVX3, HWY_AVX2, HWY_SSE4, HWY_SCALAR}) {
-    if (hwy::SupportedTargets() & target) devices.push_back(cpu_with_target(target));
+    if (hwy::SupportedTargets() & kCompiledTargets & target)
+      devices.push_back(cpu_with_target(target));
   }
 #else
   devices.push_back({.name = "cpu", .make = make_cpu});
