@@ -61,6 +61,20 @@ void linear(benchmark::State& state, WeightType type) {
   report(state, double(rows) * kFfn * kWidth, double(weights.bytes()));
 }
 
+// The int8 form: weights in panels, rows of 8-bit blocks.
+void linear_int8(benchmark::State& state, WeightType type) {
+  const auto rows = int32_t(state.range(0));
+  WeightMatrix weights{type, kFfn, kWidth, nullptr, WeightLayout::panels};
+  const DeviceBuffer data = filled(weights.bytes());
+  weights.data = data.data();
+  const DeviceBuffer x = filled(size_t(rows) * kWidth * sizeof(float));
+  const DeviceBuffer y = filled(size_t(rows) * kFfn * sizeof(float));
+  const RowView input = rows_of(x, kWidth).as_q8();
+  backend().quantise_rows({rows_of(x, kWidth), input, rows, kWidth});
+  for (auto _ : state) backend().linear({weights, input, rows_of(y, kFfn), rows});
+  report(state, double(rows) * kFfn * kWidth, double(weights.bytes()));
+}
+
 void rms_norm(benchmark::State& state) {
   const auto rows = int32_t(state.range(0));
   const DeviceBuffer x = filled(size_t(rows) * kWidth * sizeof(float));
@@ -108,6 +122,14 @@ void register_linear() {
     benchmark::RegisterBenchmark(name.c_str(), linear, type)
         ->Arg(1)
         ->Arg(64)
+        ->Arg(256)
+        ->UseRealTime();
+  }
+  for (const WeightType type : {WeightType::q8_0, WeightType::q4_0, WeightType::q4_1}) {
+    const std::string name = "linear_int8/" + std::string(weight_format(type).name);
+    benchmark::RegisterBenchmark(name.c_str(), linear_int8, type)
+        ->Arg(1)
+        ->Arg(16)
         ->Arg(256)
         ->UseRealTime();
   }
