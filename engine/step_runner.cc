@@ -13,16 +13,17 @@ using kernels::WeightLayout;
 
 namespace {
 
+bool in_panels(const kernels::WeightMatrix& weights) {
+  return weights.layout == WeightLayout::panels;
+}
+
 // The rows that a matrix reads: 8-bit ones where it lies in panels.
 RowView input_of(const kernels::WeightMatrix& weights, const RowView& x) {
-  return weights.layout == WeightLayout::panels ? x.as_q8() : x;
+  return in_panels(weights) ? x.as_q8() : x;
 }
 
 // Whether one op can make the hidden vector.
 bool is_fused(const LayerWeights& weights) {
-  const auto in_panels = [](const kernels::WeightMatrix& matrix) {
-    return matrix.layout == WeightLayout::panels;
-  };
   return in_panels(weights.up) && in_panels(weights.down) &&
          (!weights.gate || in_panels(weights.gate));
 }

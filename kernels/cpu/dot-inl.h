@@ -1,5 +1,5 @@
-// The inner product of all CPU matrix work: four vectors against up to kTileRows others, in
-// registers. Linear layers (weights × activations) and attention (keys × queries) share it.
+// The inner product of the f32 linear layer: four vectors of weights against up to kTileRows rows,
+// in registers.
 #if defined(TINYLOOP_KERNELS_CPU_DOT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TINYLOOP_KERNELS_CPU_DOT_INL_H_
 #undef TINYLOOP_KERNELS_CPU_DOT_INL_H_
