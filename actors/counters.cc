@@ -41,7 +41,7 @@ void Counters::count_completed(const Outcome& outcome) noexcept {
 }
 
 void Counters::count_step(const engine::StepOutcome& step) noexcept {
-  if (step.ran) ++passes_;
+  passes_ += uint64_t(step.passes);
   block_rows_ += uint64_t(step.block_rows);
   prompt_tokens_ += uint64_t(step.prompt_rows);
   generated_tokens_ += uint64_t(step.generated_tokens);

@@ -21,7 +21,7 @@ class Counters {
   void count_step(const engine::StepOutcome& step) noexcept;
   void count_failure() noexcept { ++failures_; }
 
-  // Any thread.
+  // Any thread. What a device counts is not among it.
   Statistics snapshot() const noexcept;
   uint64_t out_of_memory() const noexcept { return out_of_memory_.load(); }
   uint64_t failures() const noexcept { return failures_.load(); }

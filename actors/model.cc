@@ -20,7 +20,7 @@ HealthReport Model::health() const {
 }
 
 Statistics Model::statistics() const {
-  return state_ ? state_->replica().counters().snapshot() : Statistics{};
+  return state_ ? state_->replica().statistics() : Statistics{};
 }
 
 ModelInfo Model::info() const {

@@ -61,7 +61,7 @@ void Replica::run_thread(Loaded loaded) {
 }
 
 Replica::EnginePtr Replica::load() {
-  backend_ = kernels::make_backend(options_).value();
+  backend_ = context_->make_backend(options_).value();
   auto engine =
       engine::BatchEngine::load(path_, options_, *backend_, ledger_, context_->log).value();
   describe(*engine);
@@ -99,6 +99,7 @@ void Replica::serve(EnginePtr engine) {
 void Replica::release_backend() {
   std::unique_ptr<kernels::Backend> last;
   const std::lock_guard lock(backend_mutex_);
+  if (backend_) last_work_ = work_of(*backend_);
   last.swap(backend_);
 }
 
@@ -201,6 +202,19 @@ void Replica::set_last_error(const std::string& text) {
 MemoryReport Replica::memory() const {
   const std::lock_guard lock(backend_mutex_);
   return backend_ ? ledger_.report(backend_->memory()) : MemoryReport{};
+}
+
+Statistics Replica::statistics() const {
+  Statistics statistics = counters_.snapshot();
+  const std::lock_guard lock(backend_mutex_);
+  const DeviceWork work = backend_ ? work_of(*backend_) : last_work_;
+  statistics.saturated_values = work.saturated;
+  statistics.device_launches = work.launches;
+  return statistics;
+}
+
+Replica::DeviceWork Replica::work_of(const kernels::Backend& backend) {
+  return {backend.saturated(), backend.host_launches()};
 }
 
 HealthReport Replica::health() const {

@@ -57,6 +57,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
 
   MemoryReport memory() const;
   HealthReport health() const;
+  Statistics statistics() const;
   Counters& counters() noexcept { return counters_; }
 
   // For the actor.
@@ -68,6 +69,11 @@ class Replica : public std::enable_shared_from_this<Replica> {
 
  private:
   using EnginePtr = std::unique_ptr<engine::BatchEngine>;
+  // What a backend counts.
+  struct DeviceWork {
+    uint64_t saturated = 0;
+    uint64_t launches = 0;
+  };
 
   void run_thread(Loaded loaded);
   EnginePtr load();
@@ -76,6 +82,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   void release_backend();
   void end();
   void set_last_error(const std::string& text);
+  static DeviceWork work_of(const kernels::Backend& backend);
 
   const ContextRef context_;
   const std::string path_;
@@ -84,6 +91,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   engine::MemoryLedger ledger_;
   mutable std::mutex backend_mutex_;  // between reports and the end of the backend
   std::unique_ptr<kernels::Backend> backend_;
+  DeviceWork last_work_;  // of a backend that is gone
   ModelInfo info_;
   engine::RequestLimits limits_;
   std::shared_ptr<const engine::Tokenizer> tokenizer_;

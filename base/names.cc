@@ -23,10 +23,14 @@ const char* to_string(FinishReason reason) noexcept {
 
 const char* to_string(ArithmeticMode mode) noexcept {
   switch (mode) {
+    case ArithmeticMode::automatic:
+      return "auto";
     case ArithmeticMode::int8:
       return "int8";
     case ArithmeticMode::f32:
       return "f32";
+    case ArithmeticMode::f16:
+      return "f16";
   }
   return "unknown";
 }

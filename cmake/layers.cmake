@@ -5,10 +5,9 @@ function(tinyloop_layer name)
        ${PROJECT_SOURCE_DIR}/${name}/*.cc ${PROJECT_SOURCE_DIR}/${name}/cpu/*.cc)
   if(TINYLOOP_CUDA_ENABLED)
     file(GLOB device_sources CONFIGURE_DEPENDS
-         ${PROJECT_SOURCE_DIR}/${name}/*.cu ${PROJECT_SOURCE_DIR}/${name}/cuda/*.cu)
+         ${PROJECT_SOURCE_DIR}/${name}/*.cu
+         ${PROJECT_SOURCE_DIR}/${name}/cuda/*.cu ${PROJECT_SOURCE_DIR}/${name}/cuda/*.cc)
     list(APPEND sources ${device_sources})
-  else()
-    list(FILTER sources EXCLUDE REGEX "_cuda\\.cc$")
   endif()
   add_library(tinyloop_${name} OBJECT ${sources})
   target_include_directories(tinyloop_${name} PUBLIC
@@ -22,6 +21,8 @@ tinyloop_layer(base)
 tinyloop_layer(kernels)
 tinyloop_layer(engine)
 tinyloop_layer(actors)
+target_compile_definitions(tinyloop_kernels PRIVATE
+    $<$<BOOL:${TINYLOOP_CUDA_SM90A}>:TINYLOOP_CUDA_SM90A=1>)
 target_link_libraries(tinyloop_base PUBLIC Boost::headers Threads::Threads)
 target_link_libraries(tinyloop_kernels PUBLIC tinyloop_base hwy::hwy)
 target_link_libraries(tinyloop_engine PUBLIC tinyloop_kernels PRIVATE ICU::uc nlohmann_json::nlohmann_json)

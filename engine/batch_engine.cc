@@ -40,8 +40,9 @@ class BatchEngine::Impl final : public LogitsSink {
                         .prefill_budget = options.prefill_budget,
                         .hold_passes = options.hold_passes},
         max_sequences_(size_t(options.max_sequences)),
+        runs_ahead_(backend.runs_ahead()),
         cache_(backend.memory(), ledger, spec_.schedule(),
-               {backend.kv_type(), spec_.kv_heads, spec_.head_dim}, options.cache_budget_bytes),
+               backend.kv_layout(spec_.kv_heads, spec_.head_dim), options.cache_budget_bytes),
         runner_(spec_, weights_, buffers_, cache_, backend),
         slots_(options.max_seq_len),
         sampler_(size_t(spec_.vocab)),
@@ -54,12 +55,14 @@ class BatchEngine::Impl final : public LogitsSink {
   }
 
   void on_row(int32_t chunk, int32_t position, std::span<const float> logits) override;
+  void on_pick(int32_t chunk, int32_t position, int32_t token) override;
 
   size_t cache_bytes(const SequenceRequest& request) const;
   SequenceId admit(SequenceRequest request, SequenceClient& client);
   void finish(SequenceId id, FinishReason reason);
   void fail_all(const base::Error& error) noexcept;
   StepOutcome step();
+  size_t trim();
 
   ModelSpec spec_;
   ModelWeights weights_;
@@ -68,6 +71,7 @@ class BatchEngine::Impl final : public LogitsSink {
   RequestLimits limits_;
   PlannerLimits planner_limits_;
   size_t max_sequences_;
+  const bool runs_ahead_;
   KvCache cache_;
   std::vector<std::unique_ptr<Sequence>> sequences_;  // in order of admission
   std::function<void(const StepPlan&)> plan_observer_;
@@ -81,7 +85,9 @@ class BatchEngine::Impl final : public LogitsSink {
   void unbind_entries();
   void build_plan();
   void require_logits();
-  void commit(StepOutcome& outcome);
+  bool run_pass(StepOutcome& outcome);
+  void accept(size_t index, const std::optional<Sequence::Accepted>& accepted);
+  bool commit(StepOutcome& outcome);
   void finish_idle();
   std::unique_ptr<Sequence> retire(size_t index);
   void end(size_t index, FinishReason reason);
@@ -169,15 +175,22 @@ void BatchEngine::Impl::fail_all(const base::Error& error) noexcept {
 StepOutcome BatchEngine::Impl::step() {
   StepOutcome outcome;
   finish_idle();
+  runner_.begin();
+  while (run_pass(outcome) && runs_ahead_) {
+  }
+  runner_.finish();
+  return outcome;
+}
+
+// False: nothing ran, or rows have left.
+bool BatchEngine::Impl::run_pass(StepOutcome& outcome) {
   decide_pass();
-  if (decisions_.empty()) return outcome;
+  if (decisions_.empty()) return false;
   build_plan();
   if (plan_observer_) plan_observer_(plan_);
   verdicts_.assign(sequences_.size(), {});
-  generated_ = 0;
   runner_.run(plan_, *this);
-  commit(outcome);
-  return outcome;
+  return commit(outcome);
 }
 
 // Decides until every sequence that enters has its memory; one that can not get it fails, alone.
@@ -224,19 +237,29 @@ void BatchEngine::Impl::build_plan() {
 
 void BatchEngine::Impl::on_row(int32_t chunk, int32_t position, std::span<const float> logits) {
   const auto index = size_t(decisions_[size_t(chunk)].sequence);
+  if (verdicts_[index].failed) return;
+  accept(index, sequences_[index]->accept(position, logits, sampler_));
+}
+
+void BatchEngine::Impl::on_pick(int32_t chunk, int32_t /*position*/, int32_t token) {
+  const auto index = size_t(decisions_[size_t(chunk)].sequence);
+  if (token == kernels::kNoToken) return accept(index, std::nullopt);
+  accept(index, sequences_[index]->accept_pick(token));
+}
+
+void BatchEngine::Impl::accept(size_t index, const std::optional<Sequence::Accepted>& accepted) {
   Verdict& verdict = verdicts_[index];
-  if (verdict.failed) return;
-  Sequence& sequence = *sequences_[index];
-  const auto accepted = sequence.accept(position, logits, sampler_);
   verdict.failed = !accepted;
   if (!accepted) return;
   verdict.finished = accepted->finished;
-  if (sequence.request().kind == SequenceKind::generate) ++generated_;
+  if (sequences_[index]->request().kind == SequenceKind::generate) ++generated_;
 }
 
-void BatchEngine::Impl::commit(StepOutcome& outcome) {
-  outcome.ran = true;
-  outcome.generated_tokens = generated_;
+// Whether all rows are still in flight.
+bool BatchEngine::Impl::commit(StepOutcome& outcome) {
+  ++outcome.passes;
+  outcome.generated_tokens += std::exchange(generated_, 0);
+  bool left = false;
   for (const Decision& d : decisions_) {
     Sequence& sequence = *sequences_[size_t(d.sequence)];
     SequenceProgress& progress = sequence.progress();
@@ -244,6 +267,7 @@ void BatchEngine::Impl::commit(StepOutcome& outcome) {
     if (d.enters) outcome.prompt_rows += std::clamp(progress.prompt - progress.done, 0, d.rows);
     progress = advance(progress, d, clock_);
     if (!d.leaves) continue;
+    left = true;
     ++clock_;
     slots_.give_back(sequence.slots());
     sequence.cache().slide(progress.done);
@@ -256,6 +280,7 @@ void BatchEngine::Impl::commit(StepOutcome& outcome) {
     }
   }
   cache_.publish();
+  return !left;
 }
 
 // Sequences that have nothing to compute: a text of one token to score.
@@ -265,6 +290,13 @@ void BatchEngine::Impl::finish_idle() {
     sequences_[i]->client().on_begin();
     end(i, FinishReason::max_tokens);
   }
+}
+
+// A device gives memory back when it has come so far.
+size_t BatchEngine::Impl::trim() {
+  const size_t bytes = cache_.trim();
+  runner_.finish();
+  return bytes;
 }
 
 // ---- Ends --------------------------------------------------------------------------------------
@@ -289,6 +321,19 @@ void BatchEngine::Impl::fail(size_t index, const base::Error& error) {
 
 // ---- The public face ---------------------------------------------------------------------------
 
+namespace {
+
+// What the file may ask for, but this device does not compute.
+void check_device(const GgufFile& file, const ModelSpec& spec, const kernels::Backend& backend) {
+  if (spec.head_dim <= backend.most_head_dim()) return;
+  throw base::Failure(file.error(
+      errc::unsupported_model, "head_dim: " + std::to_string(spec.head_dim) +
+                                   ", expected at most " + std::to_string(backend.most_head_dim()) +
+                                   " on " + backend.description()));
+}
+
+}  // namespace
+
 base::Result<std::unique_ptr<BatchEngine>> BatchEngine::load(const std::string& path,
                                                              const ModelOptions& options,
                                                              kernels::Backend& backend,
@@ -297,6 +342,7 @@ base::Result<std::unique_ptr<BatchEngine>> BatchEngine::load(const std::string& 
   check_options(options).value();
   const GgufFile file = GgufFile::open(path).value();
   ModelSpec spec = read_model_spec(file).value();
+  check_device(file, spec, backend);
   auto tokenizer = load_tokenizer(file).value();
   ModelWeights weights = ModelWeights::upload(spec, backend).value();
   BufferPool buffers = BufferPool::allocate(buffer_shape(spec, options), backend, ledger).value();
@@ -355,7 +401,7 @@ StepOutcome BatchEngine::step() {
   return impl_->step();
 }
 size_t BatchEngine::trim() {
-  return impl_->cache_.trim();
+  return impl_->trim();
 }
 void BatchEngine::set_plan_observer(std::function<void(const StepPlan&)> observer) {
   impl_->plan_observer_ = std::move(observer);

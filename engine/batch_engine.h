@@ -1,5 +1,5 @@
 // The single-threaded heart of a replica: holds the model and the sequences in progress, and runs
-// one pass of the shared block at a time over all of them.
+// passes of the shared block over all of them.
 //
 // Thread rule: everything is called by one thread (the replica's actor), save the const accessors
 // marked "any thread". No locks, no threads, no futures in here.
@@ -22,12 +22,12 @@ class Tokenizer;
 struct ModelSpec;
 struct StepPlan;
 
-// What one pass did.
+// What one step did.
 struct StepOutcome {
-  int32_t block_rows = 0;   // rows that went through the shared block
+  int32_t passes = 0;       // 0: no sequence had anything to run
+  int32_t block_rows = 0;   // rows that went through the shared block, over all passes
   int32_t prompt_rows = 0;  // rows that entered as prompt
   int32_t generated_tokens = 0;
-  bool ran = false;  // false: no sequence had anything to run
 };
 
 class BatchEngine {
@@ -68,8 +68,10 @@ class BatchEngine {
   // Ends every sequence with an error.
   void fail_all(const base::Error& error) noexcept;
 
-  // One pass. Tells clients about tokens and ends. A failure of one sequence (out_of_memory) is
-  // told to its client; Failure thrown from here means the replica can not go on.
+  // One pass, or, where the backend runs ahead, all passes up to the next one in which rows leave:
+  // until then nobody can join or be told anything. Tells clients about tokens and ends. A failure
+  // of one sequence (out_of_memory) is told to its client; Failure thrown from here means the
+  // replica can not go on.
   StepOutcome step();
 
   // Gives unused page slabs back to the device; returns the bytes.

@@ -29,11 +29,15 @@ std::optional<Generation::Choice> Generation::choose(std::span<const float> logi
   if (config.logprobs && !position_logprobs(logits, *token, *config.logprobs, logprobs_)) {
     return std::nullopt;
   }
-  history_.add(*token);
+  return take(*token);
+}
+
+Generation::Choice Generation::take(int32_t token) {
+  history_.add(token);
   ++generated_;
-  const StopMatcher::Step step = take(*token);
-  client_.on_token(*token, step.text, config.logprobs ? &logprobs_ : nullptr);
-  return Choice{*token, finish_reason(*token, step.stopped)};
+  const StopMatcher::Step step = release_text(token);
+  client_.on_token(token, step.text, request_.config.logprobs ? &logprobs_ : nullptr);
+  return {token, finish_reason(token, step.stopped)};
 }
 
 std::string_view Generation::remaining_text() {
@@ -43,7 +47,7 @@ std::string_view Generation::remaining_text() {
   return stops_.finish(text_).text;
 }
 
-StopMatcher::Step Generation::take(int32_t token) {
+StopMatcher::Step Generation::release_text(int32_t token) {
   text_.clear();
   if (tokenizer_) decoder_.push(tokenizer_->next_bytes(token, at_start_), text_);
   return stops_.push(token, text_);

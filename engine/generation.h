@@ -31,12 +31,14 @@ class Generation {
   // Chooses the token for `position`, tells the client about it, and says whether it is the last.
   // nullopt: the logits are not finite, no choice has a meaning.
   std::optional<Choice> choose(std::span<const float> logits, int32_t position, Sampler& sampler);
+  // The same for a token that has been chosen elsewhere.
+  Choice take(int32_t token);
 
   // Text still held back, given out because no more tokens follow; once, as the last call.
   std::string_view remaining_text();
 
  private:
-  StopMatcher::Step take(int32_t token);
+  StopMatcher::Step release_text(int32_t token);
   std::optional<FinishReason> finish_reason(int32_t token, bool stopped) const;
 
   const SequenceRequest& request_;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/weight_panels.h"
+#include "kernels/weight_tiles.h"
 
 namespace tinyloop::engine {
 
@@ -13,17 +14,19 @@ using kernels::WeightMatrix;
 
 namespace {
 
-// Packs `file` and copies it to the device, some panels at a time.
-void copy_panels(const WeightMatrix& file, std::byte* to, kernels::DeviceMemory& memory) {
-  constexpr size_t kSliceBytes = size_t{1} << 20;
-  const int32_t panels = kernels::panel_count(file);
-  const size_t panel_bytes = kernels::panel_bytes(file.type, file.cols);
-  const auto step = int32_t(std::clamp<size_t>(kSliceBytes / panel_bytes, 1, size_t(panels)));
-  std::vector<std::byte> slice(size_t(step) * panel_bytes);
-  for (int32_t first = 0; first < panels; first += step) {
-    const int32_t count = std::min(step, panels - first);
-    kernels::pack_panels(file, first, count, slice.data());
-    memory.copy_in(to + size_t(first) * panel_bytes, slice.data(), size_t(count) * panel_bytes);
+constexpr size_t kSliceBytes = size_t{1} << 20;  // of packed weights on the host at a time
+
+// Packs `file` and copies it to the device, some units (panels, row tiles) of `unit_bytes` at a
+// time.
+template <class Pack>
+void copy_packed(const WeightMatrix& file, int32_t units, size_t unit_bytes, Pack pack,
+                 std::byte* to, kernels::DeviceMemory& memory) {
+  const auto step = int32_t(std::clamp<size_t>(kSliceBytes / unit_bytes, 1, size_t(units)));
+  std::vector<std::byte> slice(size_t(step) * unit_bytes);
+  for (int32_t first = 0; first < units; first += step) {
+    const int32_t count = std::min(step, units - first);
+    pack(file, first, count, slice.data());
+    memory.copy_in(to + size_t(first) * unit_bytes, slice.data(), size_t(count) * unit_bytes);
   }
 }
 
@@ -59,10 +62,17 @@ WeightMatrix ModelWeights::matrix(const TensorRef& tensor, kernels::Backend& bac
   WeightMatrix matrix = file;
   matrix.layout = backend.weight_layout(tensor.type);
   matrix.data = store(tensor, matrix.bytes(), backend, [&](std::byte* to) {
-    if (matrix.layout == WeightLayout::panels) {
-      copy_panels(file, to, backend.memory());
-    } else {
-      backend.memory().copy_in(to, tensor.data, tensor.bytes);
+    switch (matrix.layout) {
+      case WeightLayout::rows:
+        return backend.memory().copy_in(to, tensor.data, tensor.bytes);
+      case WeightLayout::panels:
+        return copy_packed(file, kernels::panel_count(file),
+                           kernels::panel_bytes(file.type, file.cols), kernels::pack_panels, to,
+                           backend.memory());
+      case WeightLayout::tiles:
+        return copy_packed(file, kernels::row_tiles(file.rows),
+                           kernels::tiles_bytes(file.type, 1, file.cols), kernels::pack_tiles, to,
+                           backend.memory());
     }
   });
   return matrix;

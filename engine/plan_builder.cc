@@ -57,6 +57,7 @@ void add_chunk(const Decision& decision, Sequence& sequence, StepPlan& plan) {
                   .enters = decision.enters,
                   .leaves = decision.leaves,
                   .logit_rows = decision.leaves ? sequence.logit_rows(decision.rows, end) : 0,
+                  .picks = sequence.picks(),
                   .first_row = int32_t(plan.tokens.size()),
                   .pages = pages,
                   .outer_table = int32_t(plan.outer_pages.size()),

@@ -26,7 +26,7 @@ const T* stage_array(kernels::DeviceMemory& memory, const std::vector<T>& array)
 }  // namespace
 
 void RowBatch::gather(const StepPlan& plan, Stage stage, const KvCache& cache,
-                      kernels::DeviceMemory& memory) {
+                      kernels::DeviceMemory& memory, int32_t query_group) {
   clear();
   reserve(plan);
   for (const ChunkStep& chunk : plan.chunks) {
@@ -42,7 +42,15 @@ void RowBatch::gather(const StepPlan& plan, Stage stage, const KvCache& cache,
            .tables = stage_array(memory, tables_),
            .windows = stage_array(memory, windows_),
            .row_table = stage_array(memory, row_table_),
-           .positions = device_positions_};
+           .positions = device_positions_,
+           .tiles = {}};
+  if (query_group == 0) return;
+  kernels::plan_attention(row_table_, positions_, query_group, queries_);
+  view_.tiles = {.narrow = stage_array(memory, queries_.narrow),
+                 .wide = stage_array(memory, queries_.wide),
+                 .narrow_count = int32_t(queries_.narrow.size()),
+                 .wide_count = int32_t(queries_.wide.size()),
+                 .most_context = queries_.most_context};
 }
 
 kernels::KvView RowBatch::view(const KvCache& cache, int32_t layer) const {

@@ -6,6 +6,7 @@
 
 #include "engine/kv_cache.h"
 #include "engine/step_plan.h"
+#include "kernels/attention_plan.h"
 #include "kernels/device_memory.h"
 #include "kernels/kv_page.h"
 
@@ -18,9 +19,10 @@ class RowBatch {
   enum class Stage : uint8_t { enter, iterate, leave };
 
   // Collects the chunks of `plan` that take part in `stage`, with the page table that its layers
-  // use: the outer group's, or that of the chunk's iteration.
+  // use: the outer group's, or that of the chunk's iteration. query_group > 0: cuts the queries for
+  // attention (kernels/attention_plan.h).
   void gather(const StepPlan& plan, Stage stage, const KvCache& cache,
-              kernels::DeviceMemory& memory);
+              kernels::DeviceMemory& memory, int32_t query_group);
 
   int32_t rows() const { return int32_t(slots_.size()); }
   // Device arrays, one entry a row.
@@ -38,6 +40,7 @@ class RowBatch {
   std::vector<int32_t> slots_, positions_, tokens_, row_table_;
   std::vector<int32_t> tables_, windows_;
   std::vector<std::byte*> pages_;
+  kernels::AttentionPlan queries_;
   const int32_t *device_slots_ = nullptr, *device_positions_ = nullptr, *device_tokens_ = nullptr;
   kernels::KvView view_;
 };

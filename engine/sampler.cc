@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/philox.h"
+#include "kernels/most_likely.h"
 
 namespace tinyloop::engine {
 
@@ -35,20 +36,6 @@ float penalise(float logit, float penalty) {
   return static_cast<float>(std::clamp(z > 0 ? z / p : z * p, -kMax, kMax));
 }
 
-// The first of the order, without making it: the common case is worth a short way.
-std::optional<int32_t> most_likely(std::span<const float> logits) {
-  bool usable = true;
-  float best = -kInfinity;
-  std::optional<int32_t> token;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    usable &= logits[i] < kInfinity;  // false for NaN, too
-    if (!(logits[i] > best)) continue;
-    best = logits[i];
-    token = static_cast<int32_t>(i);
-  }
-  return usable ? token : std::nullopt;
-}
-
 }  // namespace
 
 Sampler::Sampler(size_t vocab)
@@ -59,7 +46,10 @@ Sampler::Sampler(size_t vocab)
 std::optional<int32_t> Sampler::sample(std::span<const float> logits, const GenerateConfig& config,
                                        const PenaltyHistory& history, uint64_t position) {
   TINYLOOP_CHECK(logits.size() == vocab_);
-  if (config.temperature == 0.0f && config.repetition_penalty == 1.0f) return most_likely(logits);
+  if (takes_most_likely(config)) {
+    const int32_t token = kernels::most_likely_token(logits);
+    return token == kernels::kNoToken ? std::nullopt : std::optional(token);
+  }
   if (!collect(logits, config.repetition_penalty, history)) return std::nullopt;
   const bool greedy = config.temperature == 0.0f;
   order(greedy ? 1 : static_cast<size_t>(config.top_k));

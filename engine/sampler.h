@@ -24,6 +24,12 @@
 
 namespace tinyloop::engine {
 
+// Whether the choice is the first of the order with the logits as they are: then it needs no
+// sampler, and can be made where the logits lie.
+inline bool takes_most_likely(const GenerateConfig& config) {
+  return config.temperature == 0.0f && config.repetition_penalty == 1.0f;
+}
+
 class Sampler {
  public:
   // Allocates all work space for rows of `vocab` >= 1 logits. One sampler per thread.

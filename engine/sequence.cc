@@ -46,7 +46,7 @@ int32_t Sequence::logit_rows(int32_t rows, int32_t end) const {
 
 std::optional<Sequence::Accepted> Sequence::accept(int32_t position, std::span<const float> logits,
                                                    Sampler& sampler) {
-  client_.on_logits(position, logits);
+  if (client_.wants_logits()) client_.on_logits(position, logits);
   if (!generation_) {
     const auto logprob = token_logprob(logits, token(position + 1));
     if (!logprob) return std::nullopt;
@@ -56,9 +56,22 @@ std::optional<Sequence::Accepted> Sequence::accept(int32_t position, std::span<c
   }
   const auto choice = generation_->choose(logits, position + 1, sampler);
   if (!choice) return std::nullopt;
-  tokens_.push_back(choice->token);
-  if (!choice->finished) ++progress_.ready;
-  return Accepted{choice->finished};
+  return append(*choice);
+}
+
+bool Sequence::picks() const {
+  return generation_ && takes_most_likely(request_.config) && !request_.config.logprobs &&
+         !client_.wants_logits();
+}
+
+Sequence::Accepted Sequence::accept_pick(int32_t token) {
+  return append(generation_->take(token));
+}
+
+Sequence::Accepted Sequence::append(const Generation::Choice& choice) {
+  tokens_.push_back(choice.token);
+  if (!choice.finished) ++progress_.ready;
+  return {choice.finished};
 }
 
 void Sequence::release_memory() {

@@ -41,12 +41,16 @@ class Sequence {
 
   // How many of the last `rows` rows up to position `end` − 1 need logits.
   int32_t logit_rows(int32_t rows, int32_t end) const;
+  // Whether nothing but the most likely token of each row is wanted.
+  bool picks() const;
   // Takes the logits of the row at `position`. nullopt: they are not finite.
   // Otherwise the client has been told, and `finished` says whether this was the end.
   struct Accepted {
     std::optional<FinishReason> finished;
   };
   std::optional<Accepted> accept(int32_t position, std::span<const float> logits, Sampler& sampler);
+  // Takes the most likely token after the row at `position`, where picks().
+  Accepted accept_pick(int32_t token);
 
   // Gives back pages and reservation; the sequence computes nothing more. Throws where the counts
   // are broken, which is a bug of ours.
@@ -55,6 +59,8 @@ class Sequence {
   void finish(FinishReason reason);
 
  private:
+  Accepted append(const Generation::Choice& choice);
+
   SequenceId id_;
   SequenceRequest request_;
   size_t reserved_;

@@ -27,6 +27,8 @@ class SequenceClient {
   // The end, with the text that had been held back.
   virtual void on_finished(FinishReason reason, std::string_view text) noexcept = 0;
   virtual void on_failed(const base::Error& error) noexcept = 0;
+  // Whether on_logits is to be called; then logits travel to the host for every token.
+  virtual bool wants_logits() const noexcept { return false; }
   // Raw logits behind a sampled or scored token, for tests of bit-identity. position: of the row
   // that produced them.
   virtual void on_logits(int32_t /*position*/, std::span<const float> /*logits*/) noexcept {}

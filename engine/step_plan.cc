@@ -21,6 +21,7 @@ void visit_chunk(Chunk& chunk, Visit visit) {
   visit("enters", chunk.enters);
   visit("leaves", chunk.leaves);
   visit("logit_rows", chunk.logit_rows);
+  visit("picks", chunk.picks);
   visit("first_row", chunk.first_row);
   visit("pages", chunk.pages);
   visit("outer_table", chunk.outer_table);

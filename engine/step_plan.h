@@ -26,6 +26,7 @@ struct ChunkStep {
   bool enters = false;  // runs embedding and prelude before the iteration
   bool leaves = false;  // runs coda after it, and the head for the last `logit_rows` rows
   int32_t logit_rows = 0;
+  bool picks = false;       // of the logits, only the most likely token of each row is wanted
   int32_t first_row = 0;    // into StepPlan::tokens and slots
   int32_t pages = 0;        // entries of each page table below
   int32_t outer_table = 0;  // first entry in StepPlan::outer_pages

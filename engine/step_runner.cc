@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "kernels/weight_tiles.h"
 
 namespace tinyloop::engine {
 
@@ -22,10 +23,14 @@ RowView input_of(const kernels::WeightMatrix& weights, const RowView& x) {
   return in_panels(weights) ? x.as_q8() : x;
 }
 
-// Whether one op can make the hidden vector.
+// Whether one op can make the hidden vector: gate and up are of one kind, and what they write is
+// what `down` reads.
 bool is_fused(const LayerWeights& weights) {
-  return in_panels(weights.up) && in_panels(weights.down) &&
-         (!weights.gate || in_panels(weights.gate));
+  const WeightLayout layout = weights.up.layout;
+  if (layout == WeightLayout::rows || weights.down.layout != layout) return false;
+  if (!weights.gate) return true;
+  if (layout == WeightLayout::panels) return in_panels(weights.gate);
+  return kernels::tile_type(weights.gate.type) == kernels::tile_type(weights.up.type);
 }
 
 }  // namespace
@@ -37,20 +42,30 @@ StepRunner::StepRunner(const ModelSpec& spec, const ModelWeights& weights, Buffe
       weights_(weights),
       buffers_(buffers),
       cache_(cache),
-      backend_(backend) {
+      backend_(backend),
+      query_group_(backend.wants_query_tiles() ? spec.heads / spec.kv_heads : 0) {
   // What a pass may need at most: nothing is allocated while it runs.
   const BufferShape& shape = buffers.shape();
   head_rows_.reserve(size_t(shape.rows));
   head_slots_.reserve(size_t(shape.rows));
   host_logits_.resize(size_t(shape.logit_rows) * size_t(shape.vocab));
+  picked_ =
+      static_cast<int32_t*>(backend_.memory().share(size_t(shape.logit_rows) * sizeof(int32_t)));
+}
+
+void StepRunner::begin() {
+  backend_.memory().begin_step();
+}
+
+void StepRunner::finish() {
+  backend_.synchronise();
 }
 
 void StepRunner::run(const StepPlan& plan, LogitsSink& sink) {
   kernels::DeviceMemory& memory = backend_.memory();
-  memory.begin_step();
-  entering_.gather(plan, RowBatch::Stage::enter, cache_, memory);
-  iterating_.gather(plan, RowBatch::Stage::iterate, cache_, memory);
-  leaving_.gather(plan, RowBatch::Stage::leave, cache_, memory);
+  entering_.gather(plan, RowBatch::Stage::enter, cache_, memory, query_group_);
+  iterating_.gather(plan, RowBatch::Stage::iterate, cache_, memory, query_group_);
+  leaving_.gather(plan, RowBatch::Stage::leave, cache_, memory, query_group_);
 
   if (entering_.rows() > 0) enter(entering_);
   if (iterating_.rows() > 0) iterate(iterating_);
@@ -60,7 +75,6 @@ void StepRunner::run(const StepPlan& plan, LogitsSink& sink) {
     }
   }
   head(plan, sink);
-  backend_.synchronise();
 }
 
 // e = prelude(E[token] · scale); s_0 = e, zeros, or normal values.
@@ -112,8 +126,7 @@ void StepRunner::inject(const RowBatch& batch) {
     case Injection::linear:
       backend_.copy_rows({main, scratch, rows, d});
       backend_.copy_rows({e, scratch.from_column(d), rows, d});
-      project(weights_.inject, scratch, branch, rows);
-      return backend_.copy_rows({branch, main, rows, d});
+      return project(weights_.inject, scratch, main, rows);
     case Injection::diagonal:
       backend_.copy_rows({e, scratch, rows, d});
       project(weights_.inject, scratch, branch, rows);
@@ -131,22 +144,33 @@ void StepRunner::attention(const LayerWeights& weights, const RowBatch& batch,
                            int32_t cache_layer) {
   const int32_t rows = batch.rows(), head_dim = spec_.head_dim;
   const int32_t q_width = spec_.heads * head_dim, kv_width = spec_.kv_heads * head_dim;
-  const RowView x = buffers_.norm(), out = buffers_.attn_down();
+  const RowView out = buffers_.attn_down();
   const RowView q = buffers_.scratch1();
   const RowView k = q.from_column(q_width), v = k.from_column(kv_width);
   const kernels::KvView cache = batch.view(cache_, cache_layer);
 
-  project_norm(buffers_.main(batch.slots()), weights.attn_norm,
-               {{{weights.q, q}, {weights.k, k}, {weights.v, v}}}, rows);
-  head_norm(q, weights.q_norm, spec_.heads, rows);
-  head_norm(k, weights.k_norm, spec_.kv_heads, rows);
+  const RowView main = buffers_.main(batch.slots());
   const float* table = buffers_.rope_table();
-  backend_.rope({q, batch.positions(), table, rows, spec_.heads, head_dim});
-  backend_.rope({k, batch.positions(), table, rows, spec_.kv_heads, head_dim});
-  backend_.kv_append({k, v, cache, rows});
+  if (backend_.wants_qkv() && !weights.q_norm && !weights.k_norm) {
+    const RowView x = buffers_.norm();
+    backend_.qkv({{main, x, weights.attn_norm.data, rows, 1, weights.attn_norm.size, spec_.eps},
+                  {weights.q, x, q, rows},
+                  {weights.k, x, k, rows},
+                  {weights.v, x, v, rows},
+                  cache,
+                  table,
+                  spec_.heads});
+  } else {
+    project_norm(main, weights.attn_norm, {{{weights.q, q}, {weights.k, k}, {weights.v, v}}}, rows);
+    head_norm(q, weights.q_norm, spec_.heads, rows);
+    head_norm(k, weights.k_norm, spec_.kv_heads, rows);
+    backend_.rope({q, batch.positions(), table, rows, spec_.heads, head_dim});
+    backend_.rope({k, batch.positions(), table, rows, spec_.kv_heads, head_dim});
+    backend_.kv_append({k, v, cache, rows});
+  }
   backend_.attention({q, out, cache, rows, spec_.heads});
-  project(weights.o, out, x, rows);
-  join(weights.attn_post_norm, batch);
+  if (in_panels(weights.o)) backend_.quantise_rows({out, out.as_q8(), rows, weights.o.cols});
+  join(weights.o, input_of(weights.o, out), weights.attn_post_norm, batch);
 }
 
 // x += post(W_down · act(W_gate · h, W_up · h)), h = rms(x)
@@ -155,23 +179,28 @@ void StepRunner::feed_forward(const LayerWeights& weights, const RowBatch& batch
   const RowView x = buffers_.norm(), hidden = input_of(weights.down, buffers_.attn_down());
   const RowView main = buffers_.main(batch.slots());
   if (is_fused(weights)) {
-    norm(main, weights.ffn_norm, x.as_q8(), rows);
-    backend_.ffn_hidden({spec_.ffn_type, weights.gate, weights.up, x.as_q8(), hidden, rows});
+    const RowView input = input_of(weights.up, x);
+    backend_.normed_ffn_hidden(
+        {main, input, weights.ffn_norm.data, rows, 1, weights.ffn_norm.size, spec_.eps},
+        {spec_.ffn_type, weights.gate, weights.up, input, hidden, rows});
   } else {
     const RowView gate = buffers_.scratch1(), up = gate.from_column(spec_.ffn);
     const Projection projections[] = {{weights.up, up}, {weights.gate, gate}};
     project_norm(main, weights.ffn_norm, std::span(projections).first(weights.gate ? 2 : 1), rows);
     backend_.ffn_activation({spec_.ffn_type, gate, up, hidden, rows, spec_.ffn});
   }
-  backend_.linear({weights.down, hidden, x, rows});
-  join(weights.ffn_post_norm, batch);
+  join(weights.down, hidden, weights.ffn_post_norm, batch);
 }
 
-// A layer's branch, which stands in the norm buffer, joins the residual stream.
-void StepRunner::join(const WeightVector& post_norm, const RowBatch& batch) {
-  const RowView branch = buffers_.norm();
-  if (post_norm) norm(branch, post_norm, branch, batch.rows());
-  backend_.residual_add({branch, buffers_.main(batch.slots()), batch.rows(), spec_.d_model});
+// The last matrix of a layer's branch; then the branch joins the residual stream.
+void StepRunner::join(const kernels::WeightMatrix& weights, const RowView& x,
+                      const WeightVector& post_norm, const RowBatch& batch) {
+  const RowView branch = buffers_.norm(), main = buffers_.main(batch.slots());
+  const int32_t rows = batch.rows();
+  if (!post_norm) return backend_.linear_add({weights, x, main, rows}, branch);
+  backend_.linear({weights, x, branch, rows});
+  norm(branch, post_norm, branch, rows);
+  backend_.residual_add({branch, main, rows, spec_.d_model});
 }
 
 void StepRunner::norm(const RowView& x, const WeightVector& weight, const RowView& y,
@@ -183,7 +212,8 @@ void StepRunner::norm(const RowView& x, const WeightVector& weight, const RowVie
 // form is made once, in the norm buffer.
 void StepRunner::project_norm(const RowView& x, const WeightVector& weight,
                               std::span<const Projection> projections, int32_t rows) {
-  for (const WeightLayout layout : {WeightLayout::rows, WeightLayout::panels}) {
+  for (const WeightLayout layout :
+       {WeightLayout::rows, WeightLayout::panels, WeightLayout::tiles}) {
     std::array<LinearArgs, 3> layers;
     size_t count = 0;
     for (const Projection& p : projections) {
@@ -220,7 +250,7 @@ void StepRunner::head(const StepPlan& plan, LogitsSink& sink) {
   for (size_t c = 0; c < plan.chunks.size(); ++c) {
     const ChunkStep& chunk = plan.chunks[c];
     for (int32_t row = chunk.rows - chunk.logit_rows; row < chunk.rows; ++row) {
-      head_rows_.push_back({int32_t(c), chunk.first_position + row});
+      head_rows_.push_back({int32_t(c), chunk.first_position + row, chunk.picks});
       head_slots_.push_back(plan.slots[size_t(chunk.first_row + row)]);
     }
   }
@@ -246,12 +276,24 @@ void StepRunner::head_rows(size_t first, size_t count, LogitsSink& sink) {
   float* logits = buffers_.logits();
   TINYLOOP_CHECK(logits != nullptr);
   backend_.logits({weights_.head, x, logits, rows, spec_.logit_softcap});
+  const std::span<const HeadRow> wanted(head_rows_.data() + first, count);
+  if (std::any_of(wanted.begin(), wanted.end(), [](const HeadRow& row) { return row.picks; })) {
+    backend_.most_likely({logits, rows, spec_.vocab, picked_});
+  }
   backend_.synchronise();
 
   const auto vocab = size_t(spec_.vocab);
-  memory.copy_out(host_logits_.data(), logits, count * vocab * sizeof(float));
-  for (size_t i = 0; i < count; ++i) {
-    const HeadRow& row = head_rows_[first + i];
+  for (size_t i = 0, copied = 0; i < count; ++i) {
+    const HeadRow& row = wanted[i];
+    if (row.picks) {
+      sink.on_pick(row.chunk, row.position, picked_[i]);
+      continue;
+    }
+    if (copied <= i) {  // rows that follow one another travel together
+      for (copied = i; copied < count && !wanted[copied].picks;) ++copied;
+      memory.copy_out(host_logits_.data() + i * vocab, logits + i * vocab,
+                      (copied - i) * vocab * sizeof(float));
+    }
     sink.on_row(row.chunk, row.position, {host_logits_.data() + i * vocab, vocab});
   }
 }

@@ -16,12 +16,14 @@
 
 namespace tinyloop::engine {
 
-// Takes the logits of one row, in the order of the plan's chunks and of their rows. `chunk` is an
-// index into StepPlan::chunks.
+// Takes what the head made of the rows that wanted it, in the order of the plan's chunks and of
+// their rows. `chunk` is an index into StepPlan::chunks.
 class LogitsSink {
  public:
   virtual ~LogitsSink() = default;
   virtual void on_row(int32_t chunk, int32_t position, std::span<const float> logits) = 0;
+  // The most likely token, or kernels::kNoToken: of chunks with `picks`.
+  virtual void on_pick(int32_t chunk, int32_t position, int32_t token) = 0;
 };
 
 class StepRunner {
@@ -30,8 +32,12 @@ class StepRunner {
   StepRunner(const ModelSpec& spec, const ModelWeights& weights, BufferPool& buffers,
              KvCache& cache, kernels::Backend& backend);
 
-  // One pass. If the plan wants logits, the logits buffer must exist.
+  // A step of one or more passes. Where the backend runs ahead, passes that want no logits are only
+  // on their way when run() returns, and finish() waits for them. If a plan wants logits, the
+  // logits buffer must exist; the sink has been told about all of them when run() returns.
+  void begin();
   void run(const StepPlan& plan, LogitsSink& sink);
+  void finish();
 
  private:
   // One linear layer of several that read the same rows.
@@ -54,7 +60,8 @@ class StepRunner {
                const kernels::RowView& y, int32_t rows);
   void head_norm(const kernels::RowView& x, const WeightVector& weight, int32_t heads,
                  int32_t rows);
-  void join(const WeightVector& post_norm, const RowBatch& batch);
+  void join(const kernels::WeightMatrix& weights, const kernels::RowView& x,
+            const WeightVector& post_norm, const RowBatch& batch);
   void head(const StepPlan& plan, LogitsSink& sink);
   void head_rows(size_t first, size_t count, LogitsSink& sink);
 
@@ -62,6 +69,7 @@ class StepRunner {
   struct HeadRow {
     int32_t chunk;
     int32_t position;
+    bool picks;
   };
 
   const ModelSpec& spec_;
@@ -70,10 +78,12 @@ class StepRunner {
   BufferPool& buffers_;
   KvCache& cache_;
   kernels::Backend& backend_;
+  const int32_t query_group_;  // heads of a K/V head, where attention wants its queries cut; else 0
   RowBatch entering_, iterating_, leaving_;
   std::vector<HeadRow> head_rows_;
   std::vector<int32_t> head_slots_;
   std::vector<float> host_logits_;
+  int32_t* picked_ = nullptr;  // [logit_rows], shared with the device
 };
 
 }  // namespace tinyloop::engine

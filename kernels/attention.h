@@ -14,9 +14,11 @@
 namespace tinyloop::kernels {
 
 class CpuContext;
+class CudaContext;
 
 inline constexpr int32_t kAttentionSplit = 256;  // a multiple of kPagePositions
 static_assert(kAttentionSplit % kPagePositions == 0);
+inline constexpr int32_t kMostCudaHeadDim = 128;  // that the CUDA op takes
 
 struct AttentionArgs {
   RowView q;    // [rows, heads · head_dim] scratch type, RoPE already applied
@@ -27,5 +29,6 @@ struct AttentionArgs {
 };
 
 void attention_cpu(CpuContext& cpu, const AttentionArgs& args);
+void attention_cuda(CudaContext& cuda, const AttentionArgs& args);
 
 }  // namespace tinyloop::kernels

@@ -6,6 +6,7 @@
 // Op arguments are checked by the caller; a breach is a bug and throws base::Failure(internal).
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,8 @@
 #include "kernels/kv_append.h"
 #include "kernels/linear.h"
 #include "kernels/logits.h"
+#include "kernels/most_likely.h"
+#include "kernels/qkv.h"
 #include "kernels/quantise_rows.h"
 #include "kernels/residual_add.h"
 #include "kernels/rms_norm.h"
@@ -35,9 +38,15 @@ class Backend {
 
   virtual DeviceMemory& memory() = 0;
   virtual ScalarType scratch_type() const = 0;  // of norm, scratch1, attn_down
-  virtual ScalarType kv_type() const = 0;       // of K/V pages
-  // How matrices of a type are to be laid out in memory() for the linear layers. Rows that meet
-  // panels are to be q8.
+  virtual KvLayout kv_layout(int32_t kv_heads, int32_t head_dim) const = 0;
+  // The longest vector of a head that attention takes.
+  virtual int32_t most_head_dim() const { return std::numeric_limits<int32_t>::max(); }
+  // Whether attention reads KvView::tiles.
+  virtual bool wants_query_tiles() const { return false; }
+  // Whether ops return before they have run, so that several passes may be on their way at once.
+  virtual bool runs_ahead() const { return false; }
+  // How matrices of a type are to be laid out in memory() for all ops. Rows that meet panels are to
+  // be q8.
   virtual WeightLayout weight_layout(WeightType type) const = 0;
   virtual std::string description()
       const = 0;  // "cpu (AVX3, int8, 2 threads)": all that fixes the bits
@@ -47,23 +56,44 @@ class Backend {
   // Several layers, none of which reads what another writes: started together.
   virtual void linear_all(std::span<const LinearArgs> layers) = 0;
   void linear(const LinearArgs& layer) { linear_all({&layer, 1}); }
+  // y += W · x: a layer's branch joins the residual stream. y is f32; `branch` has the shape of y
+  // and the scratch type, and may be used on the way.
+  virtual void linear_add(const LinearArgs& layer, const RowView& branch) {
+    linear({layer.weights, layer.x, branch, layer.rows});
+    residual_add({branch, layer.y, layer.rows, layer.weights.rows});
+  }
   virtual void quantise_rows(const QuantiseRowsArgs& args) = 0;
   virtual void rope(const RopeArgs& args) = 0;
   virtual void kv_append(const KvAppendArgs& args) = 0;
+  // The five ops that begin an attention layer, where wants_qkv() says that this is one.
+  virtual bool wants_qkv() const { return false; }
+  virtual void qkv(const QkvArgs&) {}
   virtual void attention(const AttentionArgs& args) = 0;
   virtual void ffn_activation(const FfnActivationArgs& args) = 0;
   virtual void ffn_hidden(const FfnHiddenArgs& args) = 0;
+  // The two ops one after another, norm.y being args.x; what norm writes may be left unwritten.
+  virtual void normed_ffn_hidden(const RmsNormArgs& norm, const FfnHiddenArgs& args) {
+    rms_norm(norm);
+    ffn_hidden(args);
+  }
   virtual void residual_add(const ResidualAddArgs& args) = 0;
   virtual void copy_rows(const CopyRowsArgs& args) = 0;
   virtual void scale_add(const ScaleAddArgs& args) = 0;
   virtual void initial_state(const InitialStateArgs& args) = 0;
   virtual void logits(const LogitsArgs& args) = 0;
+  virtual void most_likely(const MostLikelyArgs& args) = 0;
 
   virtual void synchronise() = 0;
+
+  // Since the backend was made; any thread, also while ops run. Statistics says what they count.
+  virtual uint64_t saturated() const { return 0; }      // Statistics::saturated_values
+  virtual uint64_t host_launches() const { return 0; }  // Statistics::device_launches
 };
 
-// Chooses by options.device: "cpu"; the bounds of the options have been checked. Errors:
-// invalid_argument for any other name or mode, out_of_memory.
+// Chooses by options.device: "cpu", "cuda:N", or "auto" ("cuda:0" where it can be used, else the
+// CPU); the bounds of the options have been checked. Errors: invalid_argument for any other name,
+// for a CUDA device that is not there or too old, and for a mode that the device has not;
+// out_of_memory; replica_failed where the driver reports an error.
 base::Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options);
 
 // What this build can say about CUDA: "not built in", "no driver (…)", or the devices by name.

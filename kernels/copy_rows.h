@@ -6,6 +6,7 @@
 namespace tinyloop::kernels {
 
 class CpuContext;
+class CudaContext;
 
 struct CopyRowsArgs {
   RowView x;  // [rows, cols]
@@ -15,5 +16,6 @@ struct CopyRowsArgs {
 };
 
 void copy_rows_cpu(CpuContext& cpu, const CopyRowsArgs& args);
+void copy_rows_cuda(CudaContext& cuda, const CopyRowsArgs& args);
 
 }  // namespace tinyloop::kernels

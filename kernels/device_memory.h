@@ -50,9 +50,13 @@ class DeviceMemory {
   virtual void copy_out(void* host, const void* device, size_t bytes) = 0;
   virtual void copy(void* to_device, const void* from_device, size_t bytes) = 0;
   // Makes a host array readable by the ops of the current step. The result is valid until the next
-  // begin_step(); the host array must stay unchanged until then.
+  // begin_step(). The host array must stay unchanged until the ops that read it have run: where the
+  // backend runs ahead, it is copied at once, and may change when stage() returns.
   virtual const void* stage(const void* host, size_t bytes) = 0;
   virtual void begin_step() {}
+  // Memory that ops may write and the host reads after the backend's synchronise(). Lives as long
+  // as this object; not counted. Throws base::Failure(out_of_memory) or std::bad_alloc.
+  virtual void* share(size_t bytes) = 0;
 
  protected:
   virtual void* do_allocate(size_t bytes) noexcept = 0;

@@ -7,6 +7,7 @@
 namespace tinyloop::kernels {
 
 class CpuContext;
+class CudaContext;
 
 struct EmbedArgs {
   WeightMatrix table;               // E [vocab, d], any weight type
@@ -17,5 +18,6 @@ struct EmbedArgs {
 };
 
 void embed_cpu(CpuContext& cpu, const EmbedArgs& args);
+void embed_cuda(CudaContext& cuda, const EmbedArgs& args);
 
 }  // namespace tinyloop::kernels

@@ -8,6 +8,7 @@
 namespace tinyloop::kernels {
 
 class CpuContext;
+class CudaContext;
 
 enum class FfnType : uint8_t { swiglu, relu2 };
 
@@ -21,5 +22,6 @@ struct FfnActivationArgs {
 };
 
 void ffn_activation_cpu(CpuContext& cpu, const FfnActivationArgs& args);
+void ffn_activation_cuda(CudaContext& cuda, const FfnActivationArgs& args);
 
 }  // namespace tinyloop::kernels

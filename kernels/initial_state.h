@@ -10,6 +10,7 @@
 namespace tinyloop::kernels {
 
 class CpuContext;
+class CudaContext;
 
 inline constexpr uint64_t kInitialStateKey = 0x74696e796c6f6f70;  // "tinyloop"
 
@@ -22,5 +23,6 @@ struct InitialStateArgs {
 };
 
 void initial_state_cpu(CpuContext& cpu, const InitialStateArgs& args);
+void initial_state_cuda(CudaContext& cuda, const InitialStateArgs& args);
 
 }  // namespace tinyloop::kernels

@@ -7,6 +7,7 @@
 namespace tinyloop::kernels {
 
 class CpuContext;
+class CudaContext;
 
 struct KvAppendArgs {
   RowView k;  // [rows, kv_heads · head_dim] scratch type, RoPE already applied
@@ -16,5 +17,6 @@ struct KvAppendArgs {
 };
 
 void kv_append_cpu(CpuContext& cpu, const KvAppendArgs& args);
+void kv_append_cuda(CudaContext& cuda, const KvAppendArgs& args);
 
 }  // namespace tinyloop::kernels

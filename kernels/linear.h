@@ -12,16 +12,20 @@
 namespace tinyloop::kernels {
 
 class CpuContext;
+class CudaContext;
 
 struct LinearArgs {
   WeightMatrix weights;  // W [out, in], any weight type
-  RowView x;             // [rows, in] scratch type; q8 where the weights lie in panels
+  RowView x;             // [rows, in] scratch type or f32; q8 where the weights lie in panels
   RowView y;             // [rows, out] scratch type, or f32
   int32_t rows = 0;
 };
 
 // Several layers at once, none of which reads what another writes.
 void linear_cpu(CpuContext& cpu, std::span<const LinearArgs> layers);
+void linear_cuda(CudaContext& cuda, std::span<const LinearArgs> layers);
+// y += W · x, y being f32.
+void linear_add_cuda(CudaContext& cuda, const LinearArgs& layer);
 
 inline void linear_cpu(CpuContext& cpu, const LinearArgs& layer) {
   linear_cpu(cpu, {&layer, 1});

@@ -8,6 +8,7 @@
 namespace tinyloop::kernels {
 
 class CpuContext;
+class CudaContext;
 
 struct LogitsArgs {
   WeightMatrix head;        // W [vocab, d], any weight type
@@ -18,5 +19,6 @@ struct LogitsArgs {
 };
 
 void logits_cpu(CpuContext& cpu, const LogitsArgs& args);
+void logits_cuda(CudaContext& cuda, const LogitsArgs& args);
 
 }  // namespace tinyloop::kernels

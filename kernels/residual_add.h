@@ -6,6 +6,7 @@
 namespace tinyloop::kernels {
 
 class CpuContext;
+class CudaContext;
 
 struct ResidualAddArgs {
   RowView x;  // [rows, cols] scratch type or f32
@@ -15,5 +16,6 @@ struct ResidualAddArgs {
 };
 
 void residual_add_cpu(CpuContext& cpu, const ResidualAddArgs& args);
+void residual_add_cuda(CudaContext& cuda, const ResidualAddArgs& args);
 
 }  // namespace tinyloop::kernels

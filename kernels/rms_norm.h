@@ -7,6 +7,7 @@
 namespace tinyloop::kernels {
 
 class CpuContext;
+class CudaContext;
 
 // `x` and `y` may be the same rows. One row's sum of squares is taken in one fixed order that
 // depends on `cols` alone.
@@ -21,5 +22,6 @@ struct RmsNormArgs {
 };
 
 void rms_norm_cpu(CpuContext& cpu, const RmsNormArgs& args);
+void rms_norm_cuda(CudaContext& cuda, const RmsNormArgs& args);
 
 }  // namespace tinyloop::kernels

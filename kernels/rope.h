@@ -8,6 +8,7 @@
 namespace tinyloop::kernels {
 
 class CpuContext;
+class CudaContext;
 
 struct RopeArgs {
   RowView x;                           // [rows, heads · head_dim] scratch type
@@ -22,5 +23,6 @@ struct RopeArgs {
 void fill_rope_table(float* table, int32_t positions, int32_t head_dim, float freq_base);
 
 void rope_cpu(CpuContext& cpu, const RopeArgs& args);
+void rope_cuda(CudaContext& cuda, const RopeArgs& args);
 
 }  // namespace tinyloop::kernels

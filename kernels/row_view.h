@@ -66,6 +66,7 @@ struct RowView {
     return reinterpret_cast<QuantisedBlock*>(static_cast<std::byte*>(data) +
                                              size_t(line) * size_t(stride));
   }
+  bool operator==(const RowView&) const = default;
   // The memory of f32 rows, to hold the same number of q8 values: each row begins where it did.
   RowView as_q8() const { return {data, ScalarType::q8, int32_t(stride * 4), index}; }
 };

@@ -6,6 +6,7 @@
 namespace tinyloop::kernels {
 
 class CpuContext;
+class CudaContext;
 
 struct ScaleAddArgs {
   const float* a = nullptr;  // [cols] f32
@@ -16,5 +17,6 @@ struct ScaleAddArgs {
 };
 
 void scale_add_cpu(CpuContext& cpu, const ScaleAddArgs& args);
+void scale_add_cuda(CudaContext& cuda, const ScaleAddArgs& args);
 
 }  // namespace tinyloop::kernels

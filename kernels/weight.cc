@@ -49,6 +49,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "base/check.h"
+#include "kernels/weight_tiles.h"
 
 namespace tinyloop::kernels {
 
@@ -77,12 +78,20 @@ WeightFormat weight_format(WeightType type) noexcept {
 }
 
 size_t WeightMatrix::bytes() const {
-  if (layout == WeightLayout::rows) return row_bytes() * size_t(rows);
-  return size_t(panel_count(*this)) * panel_bytes(type, cols);
+  switch (layout) {
+    case WeightLayout::rows:
+      return row_bytes() * size_t(rows);
+    case WeightLayout::panels:
+      return size_t(panel_count(*this)) * panel_bytes(type, cols);
+    case WeightLayout::tiles:
+      return tiles_bytes(type, rows, cols);
+  }
+  return 0;
 }
 
 void dequantise_row(const WeightMatrix& weights, int32_t row, float* out) {
   TINYLOOP_CHECK(weights.data != nullptr && row >= 0 && row < weights.rows);
+  TINYLOOP_CHECK(weights.layout != WeightLayout::tiles);
   HWY_DYNAMIC_DISPATCH(decode_one_row)(weights, row, out);
 }
 

@@ -34,6 +34,7 @@ WeightFormat weight_format(WeightType type) noexcept;
 enum class WeightLayout : uint8_t {
   rows,    // row-major, each row a whole number of blocks, as in the file
   panels,  // 32 outputs interleaved, for integer dot products (kernels/weight_panels.h)
+  tiles,   // 16 outputs x 64 values of k, for tensor cores (kernels/weight_tiles.h)
 };
 
 // W[rows, cols]: `rows` are the outputs of a linear layer, `cols` its inputs. `data` is device
@@ -55,8 +56,8 @@ struct WeightMatrix {
   explicit operator bool() const { return data != nullptr; }
 };
 
-// Decodes row `row` of host-readable W, in either layout, into out[cols], exactly as every CPU op
-// reads it.
+// Decodes row `row` of host-readable W, in the layout rows or panels, into out[cols], exactly as
+// every CPU op reads it.
 void dequantise_row(const WeightMatrix& weights, int32_t row, float* out);
 
 }  // namespace tinyloop::kernels

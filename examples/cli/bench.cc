@@ -33,12 +33,16 @@ struct BenchArguments {
   bool budget_given = false;  // --prefill-budget
 };
 
-// One kind of run: how many tokens each handles and how long each took. None: it was not asked for.
+// One kind of run: how many tokens each handles, how long each took, and what all of them together
+// launched on a device. None: it was not asked for.
 struct Runs {
   int64_t tokens = 0;
   std::vector<double> times_us;
+  uint64_t launches = 0;
+  uint64_t generated = 0;
 
   double tokens_per_s() const;
+  double launches_per_token() const;
 };
 
 struct Measurement {
@@ -55,11 +59,20 @@ double Runs::tokens_per_s() const {
   return times_us.empty() ? 0 : double(tokens) * 1e6 / median(times_us);
 }
 
+double Runs::launches_per_token() const {
+  return generated == 0 ? 0 : double(launches) / double(generated);
+}
+
 // The first run warms up and is not counted.
-Runs repeat(int32_t times, int64_t tokens, const std::function<double()>& run) {
-  Runs runs{.tokens = tokens, .times_us = {}};
+Runs repeat(const Model& model, int32_t times, int64_t tokens, const std::function<double()>& run) {
+  Runs runs;
+  runs.tokens = tokens;
   run();
+  const Statistics before = model.statistics();
   for (int32_t i = 0; i < times; ++i) runs.times_us.push_back(run());
+  const Statistics after = model.statistics();
+  runs.launches = after.device_launches - before.device_launches;
+  runs.generated = after.generated_tokens - before.generated_tokens;
   return runs;
 }
 
@@ -70,11 +83,11 @@ Measurement measure(const Model& model, const BenchArguments& arguments, int32_t
   const int32_t gen = arguments.gen_tokens;
   Measurement result;
   if (prompts.prompt > 0) {
-    result.prefill = repeat(arguments.repeat, int64_t{batch} * prompts.prompt,
+    result.prefill = repeat(model, arguments.repeat, int64_t{batch} * prompts.prompt,
                             [&] { return time_prefill(model, prompts); });
   }
   if (gen > 0) {
-    result.decode = repeat(arguments.repeat, int64_t{batch} * gen,
+    result.decode = repeat(model, arguments.repeat, int64_t{batch} * gen,
                            [&] { return time_decode(model, starts, gen); });
   }
   return result;
@@ -121,6 +134,9 @@ Json measurement_json(int32_t loops, int32_t batch, const Measurement& measured)
   };
   add("prefill", measured.prefill);
   add("decode", measured.decode);
+  if (!measured.decode.times_us.empty()) {
+    row["launches_per_token"] = measured.decode.launches_per_token();
+  }
   return row;
 }
 
@@ -128,13 +144,15 @@ void print_header(const BenchArguments& arguments, const ModelInfo& info) {
   write(info.device + ", medians of " + std::to_string(arguments.repeat) +
         "; prefill: prompts of " + std::to_string(arguments.prompt_tokens) +
         " tokens; decode: " + std::to_string(arguments.gen_tokens) + " tokens after prompts of " +
-        std::to_string(arguments.decode_prompt) + "\nloops  batch  prefill tok/s   decode tok/s\n");
+        std::to_string(arguments.decode_prompt) +
+        "\nloops  batch  prefill tok/s   decode tok/s   launches/token\n");
 }
 
 void print_row(int32_t loops, int32_t batch, const Measurement& measured) {
   char line[96];
-  std::snprintf(line, sizeof line, "%5d %6d %14.1f %14.1f\n", loops, batch,
-                measured.prefill.tokens_per_s(), measured.decode.tokens_per_s());
+  std::snprintf(line, sizeof line, "%5d %6d %14.1f %14.1f %16.2f\n", loops, batch,
+                measured.prefill.tokens_per_s(), measured.decode.tokens_per_s(),
+                measured.decode.launches_per_token());
   write(line);
 }
 

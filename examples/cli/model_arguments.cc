@@ -20,16 +20,18 @@ EngineOptions engine_options() {
 }
 
 ArithmeticMode parse_mode(const std::string& name) {
-  for (const ArithmeticMode mode : {ArithmeticMode::int8, ArithmeticMode::f32}) {
+  for (const ArithmeticMode mode : {ArithmeticMode::automatic, ArithmeticMode::int8,
+                                    ArithmeticMode::f32, ArithmeticMode::f16}) {
     if (name == to_string(mode)) return mode;
   }
-  refuse("--mode", "'" + name + "'", "int8 or f32");
+  refuse("--mode", "'" + name + "'", "auto, int8, f32 or f16");
 }
 
 }  // namespace
 
 void ModelArguments::add_basic(CLI::App& app) {
   app.add_option("-m,--model", path, "model file (GGUF)")->required();
+  app.add_option("--device", options.device, "auto, cpu or cuda:N")->capture_default_str();
   app.add_option("--threads", options.cpu_threads, "CPU threads, 0: one per core")
       ->capture_default_str();
 }
@@ -38,7 +40,7 @@ void ModelArguments::add_all(CLI::App& app) {
   add_basic(app);
   app.add_option_function<std::string>(
          "--mode", [this](const std::string& name) { options.mode = parse_mode(name); },
-         "arithmetic: int8 or f32")
+         "arithmetic: int8 or f32 on the CPU, f16 on a GPU; auto: the fast one")
       ->default_str(to_string(options.mode));
   app.add_option("--max-seq-len", options.max_seq_len, "positions a request may use")
       ->capture_default_str();

@@ -64,7 +64,7 @@ class TINYLOOP_API Engine {
 
   // void(error_code, Model). Reads and checks the file and uploads it, on the new model's thread.
   // Errors: invalid_argument, io_error, bad_model_file, unsupported_model, out_of_memory, shutdown,
-  // overloaded (no thread can be started), internal.
+  // overloaded (no thread can be started), replica_failed (the device reports an error), internal.
   // A cancelled load gives everything back and then completes with operation_aborted.
   template <boost::asio::completion_token_for<void(error_code, Model)> Token>
   auto async_load(std::string path, ModelOptions options, Token&& token) {

@@ -11,16 +11,20 @@ namespace tinyloop {
 
 // How numbers are computed on the device. Results are reproducible to the bit within one mode.
 enum class ArithmeticMode : uint8_t {
-  int8,  // quantised weights meet activations of 8 bits, rounded in blocks of 32; K/V in FP16
-  f32,   // activations, scratch and K/V in FP32, weights dequantised exactly: the reference
+  automatic,  // int8 on the CPU, f16 on a GPU
+  int8,  // CPU: quantised weights meet activations of 8 bits, rounded in blocks of 32; K/V in FP16
+  f32,   // CPU: activations, scratch and K/V in FP32, weights dequantised exactly: the reference
+  f16,   // GPU: weights and activations meet in FP16, sums and the residual stream are FP32; K/V
+         // FP16
 };
 
 TINYLOOP_API const char* to_string(ArithmeticMode mode) noexcept;
 
 // A value out of range makes the load fail with errc::invalid_argument before the file is opened.
 struct ModelOptions {
-  std::string device = "cpu";  // "cpu"
-  ArithmeticMode mode = ArithmeticMode::int8;
+  // "cpu"; "cuda:N", the N-th CUDA device; "auto": "cuda:0" where it can be used, else "cpu".
+  std::string device = "auto";
+  ArithmeticMode mode = ArithmeticMode::automatic;
   int32_t max_seq_len = 2048;    // 1 .. 1,048,576 positions a request may use
   int32_t prefill_chunk = 0;     // 0 .. max_seq_len rows of scratch; 0: max_seq_len rows
   int32_t prefill_budget = 256;  // >= 1: prompt rows a pass may hold beside the decode rows

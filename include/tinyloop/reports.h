@@ -73,6 +73,16 @@ struct Statistics {
   uint64_t block_rows = 0;     // rows that went through the shared block, over all passes
   uint64_t prompt_tokens = 0;  // rows that entered as prompt
   uint64_t generated_tokens = 0;
+
+  // GPU, where activations are FP16: finds of numbers beyond its range, which were stored as its
+  // largest, 65,504. Most kernels store pairs of numbers and count one for a thread that had any;
+  // the rest count each number. So 0 means that nothing was cut, and more than 0 that something
+  // was, perhaps more often than that. Numbers between 65,504 and 65,520, which rounding alone
+  // takes back, count where they are stored one by one. Weights cut at load are not counted.
+  uint64_t saturated_values = 0;
+  // GPU: times the host started something there, a kernel or a graph of kernels; copies not
+  // counted. 0 on the CPU.
+  uint64_t device_launches = 0;
 };
 
 }  // namespace tinyloop

@@ -16,8 +16,9 @@ class CpuBackend final : public Backend {
 
   DeviceMemory& memory() override { return memory_; }
   ScalarType scratch_type() const override { return ScalarType::f32; }
-  ScalarType kv_type() const override {
-    return mode_ == ArithmeticMode::int8 ? ScalarType::f16 : ScalarType::f32;
+  KvLayout kv_layout(int32_t kv_heads, int32_t head_dim) const override {
+    const ScalarType type = mode_ == ArithmeticMode::int8 ? ScalarType::f16 : ScalarType::f32;
+    return {type, kv_heads, head_dim, KeyOrder::by_dimension};
   }
   WeightLayout weight_layout(WeightType type) const override;
   // The thread count is named for the reader; it changes no bit.
@@ -39,6 +40,7 @@ class CpuBackend final : public Backend {
   void scale_add(const ScaleAddArgs& args) override { scale_add_cpu(context_, args); }
   void initial_state(const InitialStateArgs& args) override { initial_state_cpu(context_, args); }
   void logits(const LogitsArgs& args) override { logits_cpu(context_, args); }
+  void most_likely(const MostLikelyArgs& args) override { most_likely_cpu(context_, args); }
 
   void synchronise() override {}
 

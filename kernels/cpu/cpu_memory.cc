@@ -23,6 +23,10 @@ void CpuMemory::do_release(void* block, size_t) noexcept {
   ::operator delete(block, kAlign);
 }
 
+void* CpuMemory::share(size_t bytes) {
+  return shared_.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
+}
+
 void CpuMemory::copy_in(void* device, const void* host, size_t bytes) {
   copy_bytes(device, host, bytes);
 }

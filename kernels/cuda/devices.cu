@@ -31,4 +31,19 @@ std::string list_cuda_devices() {
   return list;
 }
 
+int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
+  cudaGetLastError();
+  return count;
+}
+
+bool can_use_cuda_device(int device) {
+  int major = 0;
+  const cudaError_t error =
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  cudaGetLastError();
+  return error == cudaSuccess && major >= 8;
+}
+
 }  // namespace tinyloop::kernels

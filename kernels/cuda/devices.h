@@ -9,4 +9,11 @@ namespace tinyloop::kernels {
 // words. Never fails; leaves no CUDA error behind.
 std::string list_cuda_devices();
 
+// 0 where there is no driver or no device. Never fails; leaves no CUDA error behind.
+int cuda_device_count();
+
+// Whether this library has code for an existing device: from compute capability 8.0. Never fails;
+// leaves no CUDA error behind.
+bool can_use_cuda_device(int device);
+
 }  // namespace tinyloop::kernels

@@ -1,0 +1,29 @@
+// How the queries of a batch are cut into tiles for tensor cores. A pure function of the rows; the
+// cut decides who computes a query, never how.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/kv_page.h"
+
+namespace tinyloop::kernels {
+
+inline constexpr int32_t kNarrowQueries = 16;  // one operand of a tensor-core product
+inline constexpr int32_t kWideQueries = 64;    // four, which share the keys and values they read
+
+struct AttentionPlan {
+  std::vector<QueryTile> narrow, wide;
+  int32_t most_context = 0;
+
+  void clear();
+};
+
+// `row_table` and `positions` are those of a KvView, on the host; `group` = heads ÷ K/V heads.
+// Rows of one table at consecutive positions are cut together: in wide tiles where they fill more
+// than one narrow tile. `plan` is cleared and filled; its capacity is kept.
+void plan_attention(std::span<const int32_t> row_table, std::span<const int32_t> positions,
+                    int32_t group, AttentionPlan& plan);
+
+}  // namespace tinyloop::kernels

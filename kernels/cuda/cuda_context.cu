@@ -1,0 +1,153 @@
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/cuda_context.h"
+#include "kernels/cuda/device_tools.cuh"
+
+namespace tinyloop::kernels {
+
+namespace {
+
+// ---- Staged arrays ------------------------------------------------------------------------------
+
+struct UploadArgs {
+  const uint4* host;
+  uint4* device;
+  int64_t count;
+};
+
+// A kernel, not a copy: it takes part in graphs and overlapped starts like all others.
+__global__ void upload_kernel(UploadArgs args) {
+  wait_for_previous();
+  release_next();
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.count; i += step) {
+    args.device[i] = args.host[i];
+  }
+}
+
+constexpr size_t kFirstWorkspace = size_t{8} << 20;
+constexpr size_t kFirstArrivals = size_t{16} << 10;
+constexpr size_t kStaticShared = 4096;  // more than any kernel has beside its dynamic shared memory
+
+int make_current(int device) {
+  check_cuda(cudaSetDevice(device), "cudaSetDevice");
+  return device;
+}
+
+}  // namespace
+
+CudaStream::CudaStream(int device) {
+  make_current(device);
+  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+}
+
+CudaStream::~CudaStream() {
+  cudaStreamDestroy(stream_);
+}
+
+CudaContext::CudaContext(int ordinal, size_t memory_budget_bytes)
+    : device_(ordinal),
+      stream_(ordinal),
+      memory_(ordinal, stream_.get(), memory_budget_bytes, *this) {
+  cudaDeviceProp properties;
+  check_cuda(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
+  sm_count_ = properties.multiProcessorCount;
+  major_ = properties.major;
+  shared_limit_ = properties.sharedMemPerBlockOptin - kStaticShared;
+  description_ = "cuda:" + std::to_string(ordinal) + " (" + properties.name + ", sm_" +
+                 std::to_string(properties.major) + std::to_string(properties.minor) + ")";
+  counters_ = new (memory_.share(sizeof(DeviceCounters))) DeviceCounters;
+  // What steps need as a rule, so that they allocate nothing.
+  workspace(kFirstWorkspace);
+  arrivals(kFirstArrivals);
+}
+
+CudaContext::~CudaContext() {
+  cudaSetDevice(device_);
+  list_.clear();
+  cudaStreamSynchronize(stream_.get());
+}
+
+// A failure is kept: whoever asked for the start may have had to swallow it (memory is given back
+// without exceptions), and a step must not go on without its launches.
+void CudaContext::start_pending() {
+  if (failure_) std::rethrow_exception(failure_);
+  if (list_.empty()) return;
+  try {
+    start_list();
+  } catch (...) {
+    failure_ = std::current_exception();
+    throw;
+  }
+}
+
+void CudaContext::start_list() {
+  // Whatever happens, nothing is started twice.
+  struct Clearing {
+    LaunchList& list;
+    ~Clearing() { list.clear(); }
+  } clearing{list_};
+  make_current(device_);
+  // The staged arrays travel ahead of the first kernel that could read them.
+  memory_.take_uploads([this](const CudaMemory::Upload& upload) {
+    auto args = argument_of<UploadArgs>();
+    args.host = reinterpret_cast<const uint4*>(upload.host);
+    args.device = reinterpret_cast<uint4*>(upload.device);
+    args.count = int64_t(upload.bytes / sizeof(uint4));
+    const auto blocks = unsigned(std::clamp<int64_t>((args.count + 255) / 256, 1, 32));
+    list_.add_first(upload_kernel, {blocks, 256}, args);
+  });
+  host_launches_.fetch_add(graphs_.run(list_, stream_.get(), has_warp_groups()),
+                           std::memory_order_relaxed);
+}
+
+void CudaContext::synchronise() {
+  start_pending();
+  check_cuda(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
+}
+
+std::byte* CudaContext::try_workspace(size_t bytes) {
+  if (workspace_.bytes() >= bytes) return workspace_.data();
+  DeviceBuffer larger(memory_, bytes, MemoryUse::workspace);
+  if (!larger) return nullptr;
+  workspace_ = std::move(larger);
+  return workspace_.data();
+}
+
+std::byte* CudaContext::workspace(size_t bytes) {
+  if (!try_workspace(bytes)) {
+    throw base::Failure(errc::out_of_memory, "kernel work space: " + std::to_string(bytes) +
+                                                 " bytes could not be allocated");
+  }
+  return workspace_.data();
+}
+
+uint32_t* CudaContext::arrivals(size_t count) {
+  const size_t bytes = count * sizeof(uint32_t);
+  if (arrivals_.bytes() >= bytes) return arrivals_.as<uint32_t>();
+  arrivals_ = {};
+  arrivals_ = DeviceBuffer(memory_, bytes, MemoryUse::workspace);
+  if (!arrivals_) {
+    throw base::Failure(errc::out_of_memory, "arrival counters: " + std::to_string(bytes) +
+                                                 " bytes could not be allocated");
+  }
+  check_cuda(cudaMemsetAsync(arrivals_.data(), 0, bytes, stream_.get()), "cudaMemsetAsync");
+  return arrivals_.as<uint32_t>();
+}
+
+void CudaContext::allow_shared(const void* function, uint32_t bytes) {
+  uint32_t& allowed = shared_allowed_[function];
+  if (allowed >= bytes) return;
+  make_current(device_);
+  check_cuda(
+      cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)),
+      "cudaFuncSetAttribute");
+  allowed = bytes;
+}
+
+}  // namespace tinyloop::kernels

@@ -1,0 +1,120 @@
+// What the CUDA ops share: the device and its stream, the launches of the step at hand, and the
+// work space of kernels.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <unordered_map>
+
+#include "kernels/cuda/cuda_memory.h"
+#include "kernels/cuda/launch_list.h"
+#include "kernels/cuda/step_graphs.h"
+
+namespace tinyloop::kernels {
+
+class CudaStream {
+ public:
+  explicit CudaStream(int device);  // makes `device` the thread's device; throws Failure
+  ~CudaStream();
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+// Counters that kernels write and the host reads without waiting: pinned memory.
+struct DeviceCounters {
+  unsigned long long saturated = 0;  // Backend::saturated
+};
+
+// Thread rule: one thread at a time; that of the replica once it serves.
+class CudaContext final : public PendingWork {
+ public:
+  // `ordinal` names an existing device. Throws Failure(out_of_memory, replica_failed).
+  CudaContext(int ordinal, size_t memory_budget_bytes);
+  ~CudaContext() override;
+
+  int device() const { return device_; }
+  int sm_count() const { return sm_count_; }
+  // Whether kernels use what 9.0 brought: wgmma, clusters, overlapped starts.
+  bool has_warp_groups() const {
+#ifdef TINYLOOP_CUDA_SM90A
+    return major_ == 9;
+#else
+    return false;
+#endif
+  }
+  size_t shared_limit() const {
+    return shared_limit_;
+  }  // bytes of dynamic shared memory a block
+  std::string description() const {
+    return description_;
+  }
+  CudaMemory& memory() {
+    return memory_;
+  }
+  cudaStream_t stream() const {
+    return stream_.get();
+  }
+
+  // Puts a kernel behind those collected before. Its shared memory may exceed 48 KiB.
+  template <class Argument>
+  void launch(void (*kernel)(Argument), const LaunchShape& shape, const Argument& argument) {
+    const auto* function = reinterpret_cast<const void*>(kernel);
+    if (shape.shared_bytes > kPlainSharedBytes) allow_shared(function, shape.shared_bytes);
+    list_.add(kernel, shape, argument);
+  }
+
+  // Starts what has been collected, staged arrays first.
+  void start_pending() override;
+  // Waits for everything. Throws Failure(replica_failed) where the device reports an error.
+  void synchronise();
+  // Any thread: see Backend.
+  uint64_t host_launches() const {
+    return host_launches_.load(std::memory_order_relaxed);
+  }
+  uint64_t saturated() const {
+    return *const_cast<volatile unsigned long long*>(&counters_->saturated);
+  }
+
+  // At least `bytes` of device memory for one op's own use, contents undefined; the next op may
+  // overwrite it. Grows when asked for more. Throws Failure(out_of_memory).
+  std::byte* workspace(size_t bytes);
+  // The same; nullptr where the device has no more memory, with the old space intact.
+  std::byte* try_workspace(size_t bytes);
+  // Counters of blocks that have arrived, all 0 between ops: who uses one leaves it at 0.
+  uint32_t* arrivals(size_t count);
+
+  DeviceCounters* counters() {
+    return counters_;
+  }
+
+ private:
+  static constexpr uint32_t kPlainSharedBytes = 48u << 10;
+
+  void start_list();
+  void allow_shared(const void* function, uint32_t bytes);
+
+  int device_;
+  int sm_count_ = 0;
+  int major_ = 0;
+  size_t shared_limit_ = 0;
+  std::string description_;
+  CudaStream stream_;
+  LaunchList list_;  // outlives the memory, which asks for what is pending when it gives back
+  StepGraphs graphs_;
+  CudaMemory memory_;
+  DeviceBuffer workspace_, arrivals_;
+  DeviceCounters* counters_ = nullptr;
+  std::exception_ptr failure_;  // of a start; the context is of no use any more
+  std::unordered_map<const void*, uint32_t> shared_allowed_;
+  std::atomic<uint64_t> host_launches_{0};
+};
+
+}  // namespace tinyloop::kernels

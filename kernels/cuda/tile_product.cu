@@ -1,0 +1,242 @@
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/cuda/elementwise.cuh"
+#include "kernels/cuda/narrow_product.cuh"
+#include "kernels/cuda/tile_product.h"
+#include "kernels/cuda/wide_product.cuh"
+
+namespace tinyloop::kernels {
+
+namespace {
+
+constexpr int32_t kNarrowRows = 16;
+
+// Calls with_type(std::integral_constant<WeightType, …>) for the type of tiles.
+template <class F>
+void with_type(WeightType type, F f) {
+  switch (tile_type(type)) {
+    case WeightType::q4_0:
+      return f(std::integral_constant<WeightType, WeightType::q4_0>{});
+    case WeightType::q4_1:
+      return f(std::integral_constant<WeightType, WeightType::q4_1>{});
+    case WeightType::q8_0:
+      return f(std::integral_constant<WeightType, WeightType::q8_0>{});
+    default:
+      return f(std::integral_constant<WeightType, WeightType::f16>{});
+  }
+}
+
+bool is_plain(const RowView& x, int32_t cols) {
+  return x.type == ScalarType::f16 && x.stride % 8 == 0 && cols % 8 == 0 &&
+         reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
+}
+
+// Sets where each part's units begin: `tiles` row tiles make one.
+void number_units(ProductArgs& args, int32_t tiles) {
+  args.units = 0;
+  for (int p = 0; p < args.part_count; ++p) {
+    args.parts[p].first_unit = args.units;
+    args.units += (args.parts[p].weights.row_tiles + tiles - 1) / tiles;
+  }
+  // Gate and up go together.
+  if (args.end == ProductEnd::swiglu) args.units = args.parts[1].first_unit;
+}
+
+int narrow_tokens(int32_t rows) {
+  return rows <= 8 ? 8 : kNarrowRows;
+}
+
+NarrowShape narrow_shape_of(const ProductArgs& args, WeightType type) {
+  return narrow_shape(tile_type(type), args.end, narrow_tokens(args.rows), args.rows, args.depth);
+}
+
+template <WeightType kType, ProductEnd kEnd>
+void launch_narrow_as(CudaContext& cuda, const ProductArgs& args, size_t bytes) {
+  const int32_t per_sm = 2 * bytes <= cuda.shared_limit() ? 2 : 1;
+  const LaunchShape shape{unsigned(std::min(args.units, cuda.sm_count() * per_sm)), kNarrowThreads,
+                          uint32_t(bytes)};
+  if (narrow_tokens(args.rows) == 8) {
+    cuda.launch(narrow_kernel<kType, 1, kEnd>, shape, args);
+  } else {
+    cuda.launch(narrow_kernel<kType, 2, kEnd>, shape, args);
+  }
+}
+
+// At most 16 rows, which fit into shared memory.
+void launch_narrow(CudaContext& cuda, WeightType type, ProductArgs args) {
+  const NarrowShape shape = narrow_shape_of(args, type);
+  TINYLOOP_CHECK(shape.bytes <= cuda.shared_limit());
+  args.ring = shape.ring;
+  args.ring_bytes = int32_t(shape.ring_bytes);
+  number_units(args, 1);
+  with_type(type, [&](auto t) {
+    with_end(args.end, [&](auto e) {
+      launch_narrow_as<decltype(t)::value, decltype(e)::value>(cuda, args, shape.bytes);
+    });
+  });
+}
+
+template <int kTokens>
+void launch_wide(CudaContext& cuda, WeightType type, const ProductArgs& product, const RowView& x,
+                 bool split) {
+  auto args = argument_of<WideArgs>();
+  args.rows = row_tensor_map(x, product.rows, product.cols, kTokens);
+  args.product = product;
+  const auto row_blocks = unsigned((product.rows + kTokens - 1) / kTokens);
+  const auto units = unsigned(product.units);
+  const auto shared = uint32_t(wide_shared_bytes(kTokens));
+  with_type(type, [&](auto t) {
+    constexpr WeightType kType = decltype(t)::value;
+    if (split) {
+      cuda.launch(
+          wide_kernel<kType, kTokens, true>,
+          {{units * kProductGroups, row_blocks}, kWideThreads, shared, unsigned{kProductGroups}},
+          args);
+    } else {
+      cuda.launch(wide_kernel<kType, kTokens, false>, {{units, row_blocks}, kWideThreads, shared},
+                  args);
+    }
+  });
+}
+
+// Fewer rows a block, then k split over the blocks of a cluster, where there would be too few
+// blocks for the device.
+void launch_wide_product(CudaContext& cuda, WeightType type, ProductArgs args, const RowView& x) {
+  number_units(args,
+               (args.end == ProductEnd::swiglu ? kGroupOutputs : kWideOutputs) / kTileOutputs);
+  const auto blocks = [&](int32_t tokens) {
+    return args.units * ((args.rows + tokens - 1) / tokens);
+  };
+  const auto fills = [&](int32_t count) { return count * 4 >= cuda.sm_count() * 3; };
+  const bool split = args.rows <= 128 && !fills(blocks(64));
+  if (args.rows <= 32) return launch_wide<32>(cuda, type, args, x, split);
+  if (args.rows <= 64 || (!split && !fills(blocks(128)))) {
+    return launch_wide<64>(cuda, type, args, x, split);
+  }
+  launch_wide<128>(cuda, type, args, x, split);
+}
+
+struct PlainRows {
+  DeviceRows x, y;
+  DeviceCounters* counters;
+  int32_t cols;  // of y
+  int32_t x_cols;
+
+  __device__ void run(int row, int col) const {
+    const float value = col < x_cols ? load_element(x, row_start(x, row) + col) : 0.0f;
+    store_element(y, row_start(y, row) + col, value, counters);
+  }
+};
+
+// The rows in FP16 in the work space, filled up with zeros to whole tiles.
+RowView plain_copy(CudaContext& cuda, const RowView& x, const ProductArgs& args) {
+  const int32_t cols = args.depth * kTileDepth;
+  const RowView y{cuda.workspace(size_t(args.rows) * size_t(cols) * sizeof(__half)),
+                  ScalarType::f16, cols, nullptr};
+  auto op = argument_of<PlainRows>();
+  op.x = device_rows(x);
+  op.y = device_rows(y);
+  op.counters = cuda.counters();
+  op.cols = cols;
+  op.x_cols = args.cols;
+  launch_elements(cuda, args.rows, op);
+  return y;
+}
+
+// Whether the narrow kernel can norm the row as it reads it: each block does it anew, which is
+// cheaper than a launch for one row.
+bool norms_on_the_way(CudaContext& cuda, const ProductArgs& args, WeightType type,
+                      const RmsNormArgs& norm) {
+  const int32_t group_cols = (args.depth + kProductGroups - 1) / kProductGroups * kTileDepth;
+  return args.rows == 1 && norm.groups == 1 && is_aligned_f32(norm.x) && args.cols % 4 == 0 &&
+         group_cols <= kNormedQuads * kNormStride &&
+         narrow_shape_of(args, type).bytes <= cuda.shared_limit();
+}
+
+// Up to as many rows as one launch takes.
+void launch_rows(CudaContext& cuda, WeightType type, ProductArgs args, const ProductInput& input) {
+  if (input.norm && norms_on_the_way(cuda, args, type, *input.norm)) {
+    args.x = device_rows(input.norm->x);
+    args.norm_weight = input.norm->weight;
+    args.eps = input.norm->eps;
+    return launch_narrow(cuda, type, args);
+  }
+  if (input.norm) rms_norm_cuda(cuda, *input.norm);
+  const bool wide =
+      args.rows > kNarrowRows ||  // or rows of extraordinary length
+      (cuda.has_warp_groups() && narrow_shape_of(args, type).bytes > cuda.shared_limit());
+  RowView x = input.x;
+  if ((wide && x.index) || !is_plain(x, args.cols)) {
+    x = plain_copy(cuda, x, args);
+    args.cols = x.stride;
+  }
+  args.x = device_rows(x);
+  wide ? launch_wide_product(cuda, type, args, x) : launch_narrow(cuda, type, args);
+}
+
+// Rows that one launch takes: all where there is the wide kernel and enough of them; else as many
+// as the narrow one's shared memory holds.
+int32_t most_rows(CudaContext& cuda, const WeightMatrix& weights, int32_t rows, ProductEnd end) {
+  if (cuda.has_warp_groups() && rows > kNarrowRows) return rows;
+  const auto fits = [&](int32_t count) {
+    return narrow_shape(tile_type(weights.type), end, narrow_tokens(count), count,
+                        depth_tiles(weights.cols))
+               .bytes <= cuda.shared_limit();
+  };
+  int32_t most = kNarrowRows;
+  while (most > 1 && !fits(most)) most /= 2;
+  return most;
+}
+
+RmsNormArgs from_row(const RmsNormArgs& norm, int32_t row, int32_t rows) {
+  RmsNormArgs part = norm;
+  part.x = norm.x.from_row(row);
+  part.y = norm.y.from_row(row);
+  part.rows = rows;
+  return part;
+}
+
+}  // namespace
+
+void launch_product(CudaContext& cuda, std::span<const ProductLayer> layers,
+                    const ProductInput& input, const ProductOutcome& outcome) {
+  TINYLOOP_CHECK(!layers.empty() && layers.size() <= size_t{ProductArgs::kMostParts});
+  TINYLOOP_CHECK(input.x.type == ScalarType::f16 || input.x.type == ScalarType::f32);
+  const WeightMatrix& first = *layers[0].weights;
+  auto args = argument_of<ProductArgs>();
+  args.part_count = int32_t(layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const WeightMatrix& w = *layers[i].weights;
+    TINYLOOP_CHECK(w.layout == WeightLayout::tiles && w.cols == first.cols);
+    TINYLOOP_CHECK(tile_type(w.type) == tile_type(first.type));
+    TINYLOOP_CHECK(outcome.end != ProductEnd::add || layers[i].y.type == ScalarType::f32);
+    args.parts[i].weights = tiled_matrix(w);
+  }
+  if (outcome.qkv) {
+    args.cache = device_pages(outcome.qkv->cache);
+    args.cos_sin = reinterpret_cast<const float2*>(outcome.qkv->cos_sin);
+  }
+  args.counters = cuda.counters();
+  args.cols = first.cols;
+  args.depth = depth_tiles(first.cols);
+  args.end = outcome.end;
+  args.softcap = outcome.softcap;
+  const int32_t most = most_rows(cuda, first, input.rows, outcome.end);
+  for (int32_t row = 0; row < input.rows; row += most) {
+    args.rows = std::min(most, input.rows - row);
+    for (size_t i = 0; i < layers.size(); ++i) {
+      args.parts[i].y = device_rows(layers[i].y.from_row(row));
+    }
+    if (outcome.qkv) {
+      args.cache.row_table = outcome.qkv->cache.row_table + row;
+      args.cache.positions = outcome.qkv->cache.positions + row;
+    }
+    RmsNormArgs norm;
+    if (input.norm) norm = from_row(*input.norm, row, args.rows);
+    launch_rows(cuda, first.type, args,
+                {input.x.from_row(row), args.rows, input.norm ? &norm : nullptr});
+  }
+}
+
+}  // namespace tinyloop::kernels

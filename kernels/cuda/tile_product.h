@@ -1,0 +1,114 @@
+// Products of tiled weights with rows, the core of linear, ffn_hidden and logits on the GPU.
+//
+// The order of every sum is fixed by the number of columns alone: k is cut into kProductGroups
+// groups of whole tiles; a group's products are added up on the tensor cores, from 0, sixteen
+// values of k at a time, in order; the groups' sums are added in order, in FP32. Which kernel runs,
+// how many rows it takes at once and how the work is spread change none of that:
+//   narrow  up to 16 rows: a block takes 16 outputs, each of its 8 warps one group
+//   wide    more rows, on compute capability 9.0: a block takes 128 outputs and up to 128 rows,
+//   group after group split   few blocks otherwise: wide, each group in a block of its own, of a
+//   cluster of 8
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "kernels/cuda/device_tools.cuh"
+#include "kernels/cuda/kv_device.cuh"
+#include "kernels/cuda/weight_tile.cuh"
+#include "kernels/qkv.h"
+#include "kernels/rms_norm.h"
+
+namespace tinyloop::kernels {
+
+inline constexpr int kProductGroups = 8;
+
+// First tile of group `group` of a depth of `tiles`.
+__host__ __device__ constexpr int group_begin(int group, int tiles) {
+  return group * tiles / kProductGroups;
+}
+
+// What becomes of a sum.
+enum class ProductEnd : int32_t {
+  store,   // y = softcap(sum)
+  add,     // y += sum; y is f32
+  swiglu,  // y = silu(sum of parts[0]) · sum of parts[1]
+  relu2,   // y = max(sum, 0)²
+  qkv,     // parts q, k, v: q and k turned by RoPE; q to y, k and v to their places in the cache
+};
+
+// Calls f(std::integral_constant<ProductEnd, …>) for the end.
+template <class F>
+__host__ __device__ inline void with_end(ProductEnd end, F f) {
+  switch (end) {
+    case ProductEnd::store:
+      return f(std::integral_constant<ProductEnd, ProductEnd::store>{});
+    case ProductEnd::add:
+      return f(std::integral_constant<ProductEnd, ProductEnd::add>{});
+    case ProductEnd::swiglu:
+      return f(std::integral_constant<ProductEnd, ProductEnd::swiglu>{});
+    case ProductEnd::relu2:
+      return f(std::integral_constant<ProductEnd, ProductEnd::relu2>{});
+    case ProductEnd::qkv:
+      return f(std::integral_constant<ProductEnd, ProductEnd::qkv>{});
+  }
+}
+
+// A warp's ring of weights in the narrow kernel: stages of up to `tiles` tiles that arrive
+// together. As a rule a stage is all that the warp does for one unit.
+struct RingShape {
+  int32_t tiles;
+  int32_t stages;
+};
+
+struct ProductPart {
+  TiledMatrix weights;
+  DeviceRows y;
+  int32_t first_unit;  // of the blocks' units of work; see the launcher
+  int32_t unused = 0;
+};
+
+struct ProductArgs {
+  static constexpr int kMostParts = 3;
+
+  ProductPart parts[kMostParts];
+  DeviceRows x;
+  DevicePages cache;         // qkv
+  const float2* cos_sin;     // qkv: kernels/rope.h
+  const float* norm_weight;  // narrow: x is f32 and is normed on the way; else null
+  DeviceCounters* counters;
+  int32_t part_count;
+  int32_t units;
+  int32_t rows;
+  int32_t cols;
+  int32_t depth;       // tiles of k
+  RingShape ring;      // narrow
+  int32_t ring_bytes;  // narrow: of a warp
+  ProductEnd end;
+  float softcap;
+  float eps;
+};
+
+// Matrices of one tile type and one number of columns, all read by the same rows.
+struct ProductLayer {
+  const WeightMatrix* weights;
+  RowView y;
+};
+
+struct ProductInput {
+  RowView x;
+  int32_t rows = 0;
+  const RmsNormArgs* norm = nullptr;  // x is its y, and need not be written where nobody else reads
+};
+
+struct ProductOutcome {
+  ProductEnd end = ProductEnd::store;
+  float softcap = 0.0f;
+  const QkvArgs* qkv = nullptr;
+};
+
+void launch_product(CudaContext& cuda, std::span<const ProductLayer> layers,
+                    const ProductInput& input, const ProductOutcome& outcome);
+
+}  // namespace tinyloop::kernels
