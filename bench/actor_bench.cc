@@ -209,6 +209,7 @@ void run(size_t samples) {
   const auto file = testing::write_random_model();
   Engine engine;
   ModelOptions options;
+  options.device = "cpu";
   options.max_seq_len = 128;
   options.cpu_threads = 1;
   const Model model = engine.load(file.path(), options);

@@ -22,6 +22,7 @@ Backend& backend() {
   static const std::unique_ptr<Backend> instance = [] {
     const char* threads = std::getenv("TINYLOOP_BENCH_THREADS");
     tinyloop::ModelOptions options;
+    options.device = "cpu";
     options.cpu_threads = threads ? std::atoi(threads) : 1;
     return make_backend(options).value();
   }();
@@ -101,9 +102,13 @@ void attention(benchmark::State& state) {
   std::iota(table_of_row.begin(), table_of_row.end(), 0);
   const std::vector<int32_t> windows(static_cast<size_t>(rows), 0);
   const std::vector<int32_t> positions(static_cast<size_t>(rows), context - 1);
-  const KvView cache{
-      layout,          0, addresses.data(), tables.data(), windows.data(), table_of_row.data(),
-      positions.data()};
+  KvView cache;
+  cache.layout = layout;
+  cache.pages = addresses.data();
+  cache.tables = tables.data();
+  cache.windows = windows.data();
+  cache.row_table = table_of_row.data();
+  cache.positions = positions.data();
   const int32_t width = kHeads * kHeadDim;
   const DeviceBuffer q = filled(size_t(rows) * size_t(width) * sizeof(float));
   const DeviceBuffer out = filled(size_t(rows) * size_t(width) * sizeof(float));

@@ -22,7 +22,7 @@ TEST(Reports, InfoDescribesTheModel) {
   EXPECT_EQ(info.vocab, 300);
   EXPECT_EQ(info.context_length, 256);
   EXPECT_EQ(info.max_seq_len, 256);
-  EXPECT_EQ(info.device.rfind("cpu", 0), 0u) << info.device;
+  EXPECT_EQ(info.device.rfind(test_device(), 0), 0u) << info.device;
 }
 
 TEST(Reports, MemoryComesBackToTheByte) {
@@ -62,6 +62,29 @@ TEST(Reports, StatisticsAddUp) {
   EXPECT_EQ(statistics.prompt_tokens, 5u + 4u);
   EXPECT_EQ(statistics.block_rows, 4u * (5 + 2 + 4));
   EXPECT_EQ(statistics.passes, 4u * (3 + 1));
+  EXPECT_EQ(statistics.saturated_values, 0u);
+  if (on_cuda()) {
+    EXPECT_GT(statistics.device_launches, 0u);
+  } else {
+    EXPECT_EQ(statistics.device_launches, 0u);
+  }
+}
+
+TEST(Reports, StatisticsHaveTheDevicesCountsAlsoAfterTheUnload) {
+  const auto device = std::make_shared<TestDevice>();
+  EngineOn engine(test_backends(device));
+  const auto [error, model] = engine.load();
+  ASSERT_FALSE(error) << error.message();
+  EXPECT_EQ(model.statistics().saturated_values, 0u);
+  EXPECT_EQ(model.statistics().device_launches, 0u);
+  device->saturated = 3;
+  device->host_launches = 500;
+  EXPECT_EQ(model.statistics().saturated_values, 3u);
+  EXPECT_EQ(model.statistics().device_launches, 500u);
+  model.async_unload(ShutdownMode::drain, asio::use_future).get();
+  device->saturated = 4;
+  EXPECT_EQ(model.statistics().saturated_values, 3u);
+  EXPECT_EQ(model.statistics().device_launches, 500u);
 }
 
 TEST(Reports, HealthOfAServingReplica) {

@@ -16,6 +16,8 @@
 #include "actors/model_state.h"
 #include "engine/step_plan.h"
 #include "tests/support/random_model.h"
+#include "tests/support/test_backend.h"
+#include "tests/support/test_device.h"
 #include "tinyloop/tinyloop.h"
 
 namespace tinyloop::testing {
@@ -26,7 +28,7 @@ inline const RandomModel& small_model() {
 }
 
 inline ModelOptions small_options() {
-  ModelOptions options;
+  ModelOptions options = device_options();
   options.max_seq_len = 256;
   options.max_sequences = 4;
   options.max_queued = 8;
@@ -166,5 +168,38 @@ class ServedModel {
   Engine engine;
   Model model;
 };
+
+// An engine whose replicas run on backends that the test makes.
+class EngineOn {
+ public:
+  explicit EngineOn(actors::MakeBackend make_backend)
+      : state_(std::make_shared<actors::EngineState>(quiet(), std::move(make_backend))) {}
+  ~EngineOn() {
+    state_->close(ShutdownMode::cancel);
+    state_->finish();
+  }
+
+  // As Engine::load, with the error beside the model instead of thrown.
+  std::pair<error_code, Model> load(const ModelOptions& options = small_options()) {
+    const auto loaded = std::make_shared<std::promise<std::pair<error_code, Model>>>();
+    auto request = std::make_shared<actors::EngineState::Load>();
+    request->done = [loaded](error_code error, Model model) {
+      loaded->set_value({error, std::move(model)});
+    };
+    state_->load(small_model().path(), options, std::move(request));
+    return loaded->get_future().get();
+  }
+
+ private:
+  const std::shared_ptr<actors::EngineState> state_;
+};
+
+// The CPU as `device` says.
+inline actors::MakeBackend test_backends(std::shared_ptr<TestDevice> device) {
+  return [device = std::move(device)](
+             const ModelOptions& options) -> base::Result<std::unique_ptr<kernels::Backend>> {
+    return std::make_unique<TestBackend>(kernels::make_backend(options).value(), device);
+  };
+}
 
 }  // namespace tinyloop::testing

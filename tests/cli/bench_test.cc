@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,23 @@ TEST(Bench, MeasuresEveryDepthAndBatchSize) {
       EXPECT_EQ(row.at("decode").at("tokens"), batch * 4);
       EXPECT_DOUBLE_EQ(row.at("prefill_tokens_per_s"), speed_of(row, "prefill", 3));
       EXPECT_DOUBLE_EQ(row.at("decode_tokens_per_s"), speed_of(row, "decode", 3));
+      EXPECT_EQ(row.at("launches_per_token"), 0.0);  // nothing is launched on the CPU
     }
   }
+}
+
+TEST(Bench, PrintsAColumnForEachFigure) {
+  const auto lines = lines_of(run_on_model("bench", {"--prompt-tokens", "8", "--gen-tokens", "2",
+                                                     "--batch", "1", "--loops", "1"})
+                                  .out);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[1], "loops  batch  prefill tok/s   decode tok/s   launches/token");
+  std::istringstream row(lines[2]);
+  std::vector<double> figures;
+  for (double figure; row >> figure;) figures.push_back(figure);
+  ASSERT_EQ(figures.size(), 5u);
+  EXPECT_GT(figures[3], 0.0);
+  EXPECT_EQ(lines[2].size(), lines[1].size()) << "columns stand under their names";
 }
 
 // Four passes are timed whatever the length of the prompt before them.
@@ -49,6 +65,7 @@ TEST(Bench, DecodeLeavesPrefillOut) {
                   "2", "--loops", "1", "--repeat", "5", "--prefill-budget", "2048"});
     const json& row = result.at("results").at(0);
     EXPECT_FALSE(row.contains("prefill"));
+    EXPECT_TRUE(row.contains("launches_per_token"));
     const auto times = row.at("decode").at("times_us").get<std::vector<double>>();
     return *std::min_element(times.begin(), times.end());
   };

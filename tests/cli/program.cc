@@ -72,7 +72,9 @@ Outcome run_cli(const std::vector<std::string>& arguments, const std::string& st
 }
 
 Outcome run_on_model(const std::string& subcommand, const std::vector<std::string>& arguments) {
-  std::vector<std::string> all = {subcommand, "-m", demo_model_path()};
+  const char* device = std::getenv("TINYLOOP_TEST_DEVICE");  // tests/support/test_device.h
+  std::vector<std::string> all = {subcommand, "-m", demo_model_path(), "--device",
+                                  device ? device : "cpu"};
   all.insert(all.end(), arguments.begin(), arguments.end());
   return run_cli(all);
 }

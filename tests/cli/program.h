@@ -19,7 +19,7 @@ Outcome run_program(const std::string& path, const std::vector<std::string>& arg
 
 // `tinyloop` with these arguments.
 Outcome run_cli(const std::vector<std::string>& arguments, const std::string& stdout_path = "");
-// `tinyloop SUBCOMMAND -m <the demo model> …`.
+// `tinyloop SUBCOMMAND -m <the demo model> --device …`: the device that tests run on.
 Outcome run_on_model(const std::string& subcommand, const std::vector<std::string>& arguments);
 // The same with --json, as parsed output. Fails the test unless it exits with 0 and wrote JSON.
 nlohmann::json json_on_model(const std::string& subcommand,

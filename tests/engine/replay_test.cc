@@ -9,6 +9,7 @@
 #include "engine/step_runner.h"
 #include "tests/support/engine_driver.h"
 #include "tests/support/random_model.h"
+#include "tests/support/test_device.h"
 
 namespace tinyloop::testing {
 namespace {
@@ -21,6 +22,9 @@ class CollectingSink final : public engine::LogitsSink {
   void on_row(int32_t chunk, int32_t position, std::span<const float> logits) override {
     rows.push_back(
         {{plan->chunks[size_t(chunk)].sequence, position}, {logits.begin(), logits.end()}});
+  }
+  void on_pick(int32_t, int32_t, int32_t) override {
+    ADD_FAILURE() << "every client of this test asks for logits";
   }
   const engine::StepPlan* plan = nullptr;
   Logits rows;
@@ -37,7 +41,7 @@ Logits replay(const std::string& path, const ModelOptions& options,
   auto buffers =
       engine::BufferPool::allocate(engine::buffer_shape(spec, options), *backend, ledger).value();
   engine::KvCache cache(backend->memory(), ledger, spec.schedule(),
-                        {backend->kv_type(), spec.kv_heads, spec.head_dim}, size_t{1} << 40);
+                        backend->kv_layout(spec.kv_heads, spec.head_dim), size_t{1} << 40);
   EXPECT_NE(buffers.logits(), nullptr);
   engine::StepRunner runner(spec, weights, buffers, cache, *backend);
   CollectingSink sink;
@@ -55,18 +59,20 @@ Logits replay(const std::string& path, const ModelOptions& options,
     bind(0, plan.outer_pages, outer);
     bind(1, plan.loop_pages, loop);
     sink.plan = &plan;
+    runner.begin();
     runner.run(plan, sink);
+    runner.finish();
   }
   return sink.rows;
 }
 
 TEST(Replay, PrintedPlansRerunToTheSameBits) {
   const RandomModel model = write_random_model({.injection = "linear"});
-  const ModelOptions options{.max_seq_len = 128,
-                             .prefill_budget = 13,
-                             .max_sequences = 8,
-                             .hold_passes = 1,
-                             .cpu_threads = 2};
+  const ModelOptions options = device_options({.max_seq_len = 128,
+                                               .prefill_budget = 13,
+                                               .max_sequences = 8,
+                                               .hold_passes = 1,
+                                               .cpu_threads = 2});
   EngineDriver driver(model.path(), options);
   std::vector<std::string> log;
   driver.engine().set_plan_observer(

@@ -6,6 +6,7 @@
 
 #include "tests/golden/golden_files.h"
 #include "tests/support/engine_driver.h"
+#include "tests/support/test_device.h"
 
 namespace tinyloop::testing {
 namespace {
@@ -25,7 +26,8 @@ class Quality : public ::testing::Test {
     return client;
   }
 
-  EngineDriver driver_{golden_model(), {.max_seq_len = 1024, .prefill_budget = 512}};
+  EngineDriver driver_{golden_model(),
+                       device_options({.max_seq_len = 1024, .prefill_budget = 512})};
 };
 
 TEST_F(Quality, HeldOutLossAtEachDepth) {

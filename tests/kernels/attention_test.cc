@@ -5,135 +5,36 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/support/op_cache.h"
 #include "tests/support/op_test.h"
 #include "tests/support/quantise.h"
 
 namespace tinyloop::testing {
 namespace {
 
-using kernels::kPagePositions;
-using kernels::KvLayout;
 using kernels::ScalarType;
-
-constexpr ScalarType kCacheTypes[] = {ScalarType::f32, ScalarType::f16};
-
-// What a cache of that type holds of a value.
-float stored(ScalarType type, float value) {
-  return type == ScalarType::f16 ? from_half(to_half(value)) : value;
-}
-
-struct Shape {
-  int32_t heads, kv_heads, head_dim;
-};
+using Sequence = CachedSequence;
+using Shape = AttentionShape;
 
 constexpr Shape kShapes[] = {{6, 3, 34}, {5, 1, 64}, {4, 4, 2}, {2, 1, 96}, {8, 2, 24}};
 constexpr int32_t kContexts[] = {1, 15, 16, 17, 255, 256, 257, 1023};
 constexpr int32_t kWindows[] = {0, 1, 16, 17, 300};
-constexpr size_t kLayer = 1;  // of two layers that share a page; the other is poisoned
-
-// One sequence: random K and V for `context` positions, seen through a window.
-struct Sequence {
-  int32_t context, window;
-  std::vector<float> keys, values;  // [kv_heads][context][head_dim]
-
-  int32_t first_attended(int32_t position) const {
-    return window > 0 ? std::max(0, position - window + 1) : 0;
-  }
-};
-
-// A paged cache that holds `sequences`, one table each, in scattered pages.
-class TestCache {
- public:
-  // `first_row_position`: the smallest position that will be asked about, for every sequence.
-  TestCache(kernels::Backend& backend, ScalarType type, const Shape& shape,
-            const std::vector<Sequence>& sequences, const std::vector<int32_t>& first_row_position,
-            OpRandom& random)
-      : layout_{type, shape.kv_heads, shape.head_dim}, page_bytes_(2 * layout_.layer_bytes()) {
-    plan(sequences, first_row_position, random);
-    std::vector<std::byte> storage(page_bytes_ * size_t(page_count_), std::byte{0xff});  // NaN
-    for (size_t s = 0; s < sequences.size(); ++s)
-      fill(sequences[s], s, first_row_position[s], storage);
-    storage_ = std::make_unique<DeviceArray<std::byte>>(backend, storage);
-    std::vector<std::byte*> addresses;
-    for (int32_t page : pages_) {
-      addresses.push_back(page < 0 ? nullptr : storage_->data() + size_t(page) * page_bytes_);
-    }
-    addresses_ = std::make_unique<DeviceArray<std::byte*>>(backend, addresses);
-    table_array_ = std::make_unique<DeviceArray<int32_t>>(backend, tables_);
-    window_array_ = std::make_unique<DeviceArray<int32_t>>(backend, windows_);
-  }
-
-  kernels::KvView view(const DeviceArray<int32_t>& row_table,
-                       const DeviceArray<int32_t>& positions) const {
-    return {layout_,
-            kLayer * layout_.layer_bytes(),
-            addresses_->data(),
-            table_array_->data(),
-            window_array_->data(),
-            row_table.data(),
-            positions.data()};
-  }
-  std::vector<std::byte> storage() const { return storage_->read(); }
-
- private:
-  void plan(const std::vector<Sequence>& sequences, const std::vector<int32_t>& first_rows,
-            OpRandom& random) {
-    int32_t entries = 0;
-    for (const Sequence& s : sequences) entries += (s.context - 1) / kPagePositions + 1;
-    const auto order = random.distinct(entries, entries);
-    for (size_t i = 0; i < sequences.size(); ++i) {
-      const Sequence& s = sequences[i];
-      tables_.push_back(int32_t(pages_.size()));
-      windows_.push_back(s.window);
-      const int32_t first = s.first_attended(first_rows[i]) / kPagePositions;
-      for (int32_t page = 0; page <= (s.context - 1) / kPagePositions; ++page) {
-        pages_.push_back(page < first ? -1 : order[pages_.size()]);
-      }
-    }
-    page_count_ = entries;
-  }
-  void fill(const Sequence& s, size_t index, int32_t first_row,
-            std::vector<std::byte>& storage) const {
-    for (int32_t p = s.first_attended(first_row); p < s.context && !s.keys.empty(); ++p) {
-      const auto page = size_t(pages_[size_t(tables_[index] + p / kPagePositions)]);
-      std::byte* share = storage.data() + page * page_bytes_ + kLayer * layout_.layer_bytes();
-      const int32_t place = p % kPagePositions;
-      for (int32_t head = 0; head < layout_.kv_heads; ++head) {
-        for (int32_t d = 0; d < layout_.head_dim; ++d) {
-          const auto from = size_t((head * s.context + p) * layout_.head_dim + d);
-          put(s.keys[from], share, layout_.key_index(head, place, d));
-          put(s.values[from], share, layout_.value_index(head, place, d));
-        }
-      }
-    }
-  }
-  void put(float value, std::byte* share, size_t index) const {
-    const uint16_t half = to_half(value);
-    if (layout_.type == ScalarType::f16) {
-      std::memcpy(share + index * 2, &half, 2);
-    } else {
-      std::memcpy(share + index * 4, &value, 4);
-    }
-  }
-
-  KvLayout layout_;
-  size_t page_bytes_;
-  int32_t page_count_ = 0;
-  std::vector<int32_t> pages_, tables_, windows_;
-  std::unique_ptr<DeviceArray<std::byte>> storage_;
-  std::unique_ptr<DeviceArray<std::byte*>> addresses_;
-  std::unique_ptr<DeviceArray<int32_t>> table_array_, window_array_;
-};
 
 class AttentionTest : public OpTest {
  protected:
+  void SetUp() override {
+    OpTest::SetUp();
+    if (!IsSkipped()) type_ = cache_types().front();
+  }
+
+  // The CPU's ops take caches of either type, whatever its mode.
+  std::vector<ScalarType> cache_types() {
+    if (is_cuda()) return {ScalarType::f16};
+    return {ScalarType::f32, ScalarType::f16};
+  }
+
   Sequence sequence(const Shape& shape, int32_t context, int32_t window) {
-    const size_t count = size_t(shape.kv_heads) * size_t(context) * size_t(shape.head_dim);
-    Sequence s{context, window, random().values(count, 2.0f), random().values(count, 2.0f)};
-    for (auto* values : {&s.keys, &s.values}) {
-      for (float& value : *values) value = stored(type_, value);
-    }
-    return s;
+    return random_sequence(type_, shape, context, window, random());
   }
 
   // Attention of rows (table, position) with q[rows][heads · head_dim].
@@ -147,35 +48,21 @@ class AttentionTest : public OpTest {
     }
     for (size_t s = 0; s < first.size(); ++s)
       first[s] = std::min(first[s], sequences[s].context - 1);
-    const TestCache cache(on, type_, shape, sequences, first, random());
-    const DeviceArray<int32_t> row_table(on, tables), row_positions(on, positions);
+    const OpCache cache(on, type_, shape, sequences, first, random());
+    const DeviceCacheRows cache_rows(on, {tables, positions}, shape.heads / shape.kv_heads);
     const auto rows = int32_t(tables.size());
     const int32_t cols = shape.heads * shape.head_dim;
     const OpMatrix in(on, rows, cols, layout, random(), q);
     const OpMatrix out(on, rows, cols, layout, random());
-    on.attention({in.view(), out.view(), cache.view(row_table, row_positions), rows, shape.heads});
+    on.attention({in.view(), out.view(), cache.view(cache_rows), rows, shape.heads});
     EXPECT_TRUE(out.untouched());
     return out.values();
   }
 
-  static Expected reference(const Shape& shape, const std::vector<Sequence>& sequences,
-                            const std::vector<int32_t>& tables,
-                            const std::vector<int32_t>& positions, const std::vector<float>& q) {
-    Expected want;
-    const auto dim = size_t(shape.head_dim);
-    for (size_t r = 0; r < tables.size(); ++r) {
-      const Sequence& s = sequences[size_t(tables[r])];
-      for (size_t h = 0; h < size_t(shape.heads); ++h) {
-        const size_t kv_head = h / size_t(shape.heads / shape.kv_heads);
-        const auto first = ptrdiff_t(kv_head * size_t(s.context) * dim);
-        const auto last = first + ptrdiff_t(size_t(s.context) * dim);
-        const std::vector<float> keys(s.keys.begin() + first, s.keys.begin() + last);
-        const std::vector<float> values(s.values.begin() + first, s.values.begin() + last);
-        reference_attention(&q[(r * size_t(shape.heads) + h) * dim], keys, values, positions[r] + 1,
-                            shape.head_dim, s.window, want);
-      }
-    }
-    return want;
+  Expected reference(const Shape& shape, const std::vector<Sequence>& sequences,
+                     const std::vector<int32_t>& tables, const std::vector<int32_t>& positions,
+                     const std::vector<float>& q) {
+    return reference_attention(shape, sequences, {tables, positions}, operands(backend(), q));
   }
 
   std::vector<float> queries(const Shape& shape, size_t rows) {
@@ -187,7 +74,7 @@ class AttentionTest : public OpTest {
 
 // The last row of every context under every window, in one ragged batch.
 TEST_P(AttentionTest, EveryContextAndWindow) {
-  for (ScalarType type : kCacheTypes) {
+  for (ScalarType type : cache_types()) {
     type_ = type;
     for (const Shape& shape : kShapes) {
       SCOPED_TRACE(::testing::Message() << "heads " << shape.heads << "/" << shape.kv_heads
@@ -213,7 +100,7 @@ TEST_P(AttentionTest, EveryContextAndWindow) {
 
 // Rows of a prefill see what lies before them; beside them, decoding rows of other sequences.
 TEST_P(AttentionTest, PrefillRowsAreCausal) {
-  for (ScalarType type : kCacheTypes) {
+  for (ScalarType type : cache_types()) {
     type_ = type;
     const Shape shape{6, 3, 34};
     const std::vector<Sequence> sequences = {sequence(shape, 300, 0), sequence(shape, 290, 17),
@@ -231,16 +118,16 @@ TEST_P(AttentionTest, PrefillRowsAreCausal) {
 TEST_P(AttentionTest, LargeScoresStayFinite) {
   const Shape shape{2, 1, 64};
   std::vector<Sequence> sequences = {sequence(shape, 600, 0)};
-  for (float& k : sequences[0].keys) k *= 40.0f;
+  for (float& k : sequences[0].keys) k = stored(type_, k * 40.0f);
   const auto q = queries(shape, 2);
   const auto got = run(backend(), shape, sequences, {0, 0}, {599, 300}, q);
   Expected want = reference(shape, sequences, {0, 0}, {599, 300}, q);
   for (double& size : want.magnitude) size = 2.0;  // scores in the hundreds carry larger errors
-  EXPECT_TRUE(near(got, want, 100.0 * tolerance().attention));
+  EXPECT_TRUE(near(got, want, std::max(1e-3, 4.0 * tolerance().attention)));
 }
 
 TEST_P(AttentionTest, ARowHasTheSameBitsAloneInABatchAndPermuted) {
-  for (ScalarType type : kCacheTypes) {
+  for (ScalarType type : cache_types()) {
     type_ = type;
     for (const Shape& shape : {Shape{6, 3, 34}, Shape{5, 1, 64}}) {
       const std::vector<Sequence> sequences = {sequence(shape, 600, 0), sequence(shape, 530, 300),
@@ -274,33 +161,48 @@ TEST_P(AttentionTest, ARowHasTheSameBitsAloneInABatchAndPermuted) {
 // Consecutive rows are worked on together; each still sees its own positions alone. What is not a
 // number at a later row's position does not reach an earlier row.
 TEST_P(AttentionTest, ConsecutiveRowsKeepApart) {
-  for (ScalarType type : kCacheTypes) {
+  constexpr int32_t kFirst = 250, kRows = 19, kBad = 262;
+  // Tensor cores multiply the values of whole blocks of 64 positions, with weights of 0 where a row
+  // does not attend: 0 · NaN is NaN. The engine's values are finite where its model is.
+  const auto value_reaches = [&](int32_t position) {
+    return position >= kBad || (is_cuda() && position / 64 == kBad / 64);
+  };
+  const auto with_bad = [](const Sequence& clean, const Shape& shape,
+                           std::vector<float> Sequence::*what) {
+    Sequence bad = clean;
+    for (int32_t head = 0; head < shape.kv_heads; ++head) {
+      const auto at = ptrdiff_t((head * bad.context + kBad) * shape.head_dim);
+      std::fill_n((bad.*what).begin() + at, shape.head_dim, poison());
+    }
+    return bad;
+  };
+  std::vector<int32_t> positions;
+  for (int32_t r = 0; r < kRows; ++r) positions.push_back(kFirst + r);
+  const std::vector<int32_t> tables(kRows, 0);
+  for (ScalarType type : cache_types()) {
     type_ = type;
-    constexpr int32_t kFirst = 250, kRows = 19, kBad = 262;
     for (const Shape& shape : {Shape{6, 3, 34}, Shape{12, 1, 64}, Shape{3, 3, 7}}) {
       for (int32_t window : {0, 3, 17, 255}) {
         SCOPED_TRACE(::testing::Message()
                      << "heads " << shape.heads << "/" << shape.kv_heads << ", window " << window);
         const Sequence clean = sequence(shape, kFirst + kRows, window);
-        Sequence bad = clean;
-        for (int32_t head = 0; head < shape.kv_heads; ++head) {
-          const auto at = ptrdiff_t((head * bad.context + kBad) * shape.head_dim);
-          std::fill_n(bad.keys.begin() + at, shape.head_dim, poison());
-          std::fill_n(bad.values.begin() + at, shape.head_dim, poison());
-        }
-        std::vector<int32_t> positions;
-        for (int32_t r = 0; r < kRows; ++r) positions.push_back(kFirst + r);
-        const std::vector<int32_t> tables(kRows, 0);
+        const Sequence bad_keys = with_bad(clean, shape, &Sequence::keys);
+        const Sequence bad_values = with_bad(clean, shape, &Sequence::values);
         const auto q = queries(shape, kRows);
         const auto together = run(backend(), shape, {clean}, tables, positions, q);
-        const auto beside_bad = run(backend(), shape, {bad}, tables, positions, q);
+        const auto beside_keys = run(backend(), shape, {bad_keys}, tables, positions, q);
+        const auto beside_values = run(backend(), shape, {bad_values}, tables, positions, q);
         const int32_t cols = shape.heads * shape.head_dim;
         for (int32_t r = 0; r < kRows; ++r) {
-          const auto want =
-              run(backend(), shape, {clean}, {0}, {positions[size_t(r)]}, row_of(q, r, cols));
+          const int32_t position = kFirst + r;
+          const auto want = run(backend(), shape, {clean}, {0}, {position}, row_of(q, r, cols));
           EXPECT_TRUE(same_bits(want, row_of(together, r, cols))) << "row " << r;
-          if (kFirst + r >= kBad) continue;
-          EXPECT_TRUE(same_bits(want, row_of(beside_bad, r, cols))) << "row " << r;
+          if (position < kBad) {
+            EXPECT_TRUE(same_bits(want, row_of(beside_keys, r, cols))) << "row " << r;
+          }
+          if (!value_reaches(position)) {
+            EXPECT_TRUE(same_bits(want, row_of(beside_values, r, cols))) << "row " << r;
+          }
         }
       }
     }
@@ -308,6 +210,7 @@ TEST_P(AttentionTest, ConsecutiveRowsKeepApart) {
 }
 
 TEST_P(AttentionTest, ThreadsChangeNoBit) {
+  if (is_cuda()) GTEST_SKIP() << "threads are the CPU's";
   const Shape shape{8, 2, 24};
   const std::vector<Sequence> sequences = {sequence(shape, 500, 0)};
   std::vector<int32_t> tables, positions;
@@ -321,7 +224,7 @@ TEST_P(AttentionTest, ThreadsChangeNoBit) {
 }
 
 TEST_P(AttentionTest, AppendedRowsAreAttended) {
-  for (ScalarType type : kCacheTypes) {
+  for (ScalarType type : cache_types()) {
     type_ = type;
     const Shape shape{4, 2, 10};
     constexpr int32_t kContext = 37;
@@ -329,9 +232,9 @@ TEST_P(AttentionTest, AppendedRowsAreAttended) {
     const std::vector<Sequence> sequences = {sequence(shape, kContext, 0)};
     OpRandom pages(kSeed);
     OpRandom same_pages(kSeed);
-    const TestCache want(backend(), type_, shape, sequences, {kContext - 1}, pages);
-    const TestCache got(backend(), type_, shape, {Sequence{kContext, 0, {}, {}}}, {kContext - 1},
-                        same_pages);
+    const OpCache want(backend(), type_, shape, sequences, {kContext - 1}, pages);
+    const OpCache got(backend(), type_, shape, {Sequence{kContext, 0, {}, {}}}, {kContext - 1},
+                      same_pages);
 
     std::vector<float> k, v;
     std::vector<int32_t> positions = random().distinct(kContext, kContext);
@@ -344,11 +247,10 @@ TEST_P(AttentionTest, AppendedRowsAreAttended) {
                  sequences[0].values.begin() + from + shape.head_dim);
       }
     }
-    const DeviceArray<int32_t> tables(backend(), std::vector<int32_t>(kContext, 0));
-    const DeviceArray<int32_t> device_positions(backend(), positions);
+    const DeviceCacheRows rows(backend(), {std::vector<int32_t>(kContext, 0), positions}, 2);
     const OpMatrix keys(backend(), kContext, cols, RowLayout::scattered, random(), k);
     const OpMatrix values(backend(), kContext, cols, RowLayout::scattered, random(), v);
-    backend().kv_append({keys.view(), values.view(), got.view(tables, device_positions), kContext});
+    backend().kv_append({keys.view(), values.view(), got.view(rows), kContext});
     backend().synchronise();
     EXPECT_EQ(got.storage(), want.storage());
   }
@@ -370,7 +272,7 @@ TEST_P(AttentionTest, NaNIsNotLost) {
 // FP16 has room for 65,504.
 TEST_P(AttentionTest, LargeNumbersAreStoredAsTheLargest) {
   constexpr int32_t kDim = 11;
-  const kernels::KvLayout layout{ScalarType::f16, 1, kDim};
+  const kernels::KvLayout layout = cache_layout(backend(), ScalarType::f16, 1, kDim);
   const DeviceArray<std::byte> page(backend(), std::vector<std::byte>(layout.layer_bytes()));
   const DeviceArray<std::byte*> pages(backend(), std::vector<std::byte*>{page.data()});
   const DeviceArray<int32_t> zero(backend(), std::vector<int32_t>{0});
@@ -379,8 +281,8 @@ TEST_P(AttentionTest, LargeNumbersAreStoredAsTheLargest) {
   values[3] = -1e9f;
   values[9] = poison();
   const OpMatrix rows(backend(), 1, kDim, RowLayout::dense, random(), values);
-  const kernels::KvView view{layout,      0,           pages.data(),   zero.data(),
-                             zero.data(), zero.data(), position.data()};
+  const kernels::KvView view{layout,      0,           pages.data(),    zero.data(),
+                             zero.data(), zero.data(), position.data(), {}};
   backend().kv_append({rows.view(), rows.view(), view, 1});
   backend().synchronise();
   const std::vector<std::byte> bytes = page.read();
@@ -398,7 +300,7 @@ TEST_P(AttentionTest, LargeNumbersAreStoredAsTheLargest) {
 }
 
 TEST_P(AttentionTest, NumbersAreRoundedToTheNearest) {
-  const kernels::KvLayout layout{ScalarType::f16, 1, 4096};
+  const kernels::KvLayout layout = cache_layout(backend(), ScalarType::f16, 1, 4096);
   const DeviceArray<std::byte> page(backend(), std::vector<std::byte>(layout.layer_bytes()));
   const DeviceArray<std::byte*> pages(backend(), std::vector<std::byte*>{page.data()});
   const DeviceArray<int32_t> zero(backend(), std::vector<int32_t>{0});
@@ -411,7 +313,7 @@ TEST_P(AttentionTest, NumbersAreRoundedToTheNearest) {
   backend().kv_append(
       {rows.view(),
        rows.view(),
-       {layout, 0, pages.data(), zero.data(), zero.data(), zero.data(), zero.data()},
+       {layout, 0, pages.data(), zero.data(), zero.data(), zero.data(), zero.data(), {}},
        1});
   backend().synchronise();
   const std::vector<std::byte> bytes = page.read();

@@ -17,22 +17,22 @@ Error error_of(const ModelOptions& options) {
 }
 
 TEST(BackendTest, DescribesWhatFixesTheBits) {
-  ModelOptions options;
+  ModelOptions options{.device = "cpu"};
   options.cpu_threads = 2;
   const auto backend = std::move(make_backend(options).value());
   const std::string target = simd_target_name();
   EXPECT_EQ(backend->description(), "cpu (" + target + ", int8, 2 threads)");
   EXPECT_EQ(backend->scratch_type(), ScalarType::f32);
-  EXPECT_EQ(backend->kv_type(), ScalarType::f16);
+  EXPECT_EQ(backend->kv_layout(1, 2).type, ScalarType::f16);
   options.cpu_threads = 1;
   options.mode = ArithmeticMode::f32;
   const auto reference = std::move(make_backend(options).value());
   EXPECT_EQ(reference->description(), "cpu (" + target + ", f32, 1 thread)");
-  EXPECT_EQ(reference->kv_type(), ScalarType::f32);
+  EXPECT_EQ(reference->kv_layout(1, 2).type, ScalarType::f32);
 }
 
 TEST(BackendTest, PanelsAreForQuantisedWeightsInInt8) {
-  ModelOptions options;
+  ModelOptions options{.device = "cpu"};
   options.cpu_threads = 1;
   for (auto mode : {ArithmeticMode::int8, ArithmeticMode::f32}) {
     options.mode = mode;
@@ -47,7 +47,7 @@ TEST(BackendTest, PanelsAreForQuantisedWeightsInInt8) {
 }
 
 TEST(BackendTest, ItsWorkspaceIsCounted) {
-  ModelOptions options;
+  ModelOptions options{.device = "cpu"};
   options.cpu_threads = 3;
   const auto backend = std::move(make_backend(options).value());
   const size_t bytes = 3 * CpuContext::kWorkspaceFloats * sizeof(float);
@@ -67,13 +67,36 @@ TEST(BackendTest, RefusesWhatItDoesNotKnow) {
   options.device = "tpu";
   EXPECT_EQ(error_of(options).code, errc::invalid_argument);
   EXPECT_NE(error_of(options).detail.find("tpu"), std::string::npos);
-  options = {};
+  options = {.device = "cpu"};
   options.mode = ArithmeticMode(99);
   EXPECT_EQ(error_of(options).code, errc::invalid_argument);
 }
 
+TEST(BackendTest, RefusesDevicesThatAreNotThere) {
+  for (const char* device : {"", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:0x", "cuda:999"}) {
+    const Error error = error_of({.device = device});
+    EXPECT_EQ(error.code, errc::invalid_argument) << device;
+    EXPECT_NE(error.detail.find('"' + std::string(device) + '"'), std::string::npos)
+        << error.detail;
+  }
+}
+
+TEST(BackendTest, EachDeviceHasItsModes) {
+  EXPECT_EQ(error_of({.device = "cpu", .mode = ArithmeticMode::f16}).code, errc::invalid_argument);
+  EXPECT_EQ(error_of({.device = "cuda:0", .mode = ArithmeticMode::f32}).code,
+            errc::invalid_argument);
+}
+
+// A mode that the CPU alone has decides for it.
+TEST(BackendTest, AutoGivesTheCpuItsModes) {
+  for (auto mode : {ArithmeticMode::int8, ArithmeticMode::f32}) {
+    const auto backend = std::move(make_backend({.mode = mode, .cpu_threads = 1}).value());
+    EXPECT_EQ(backend->description().substr(0, 5), "cpu (") << to_string(mode);
+  }
+}
+
 TEST(BackendTest, AWrongScalarTypeIsABug) {
-  ModelOptions options;
+  ModelOptions options{.device = "cpu"};
   options.cpu_threads = 1;
   const auto backend = std::move(make_backend(options).value());
   std::vector<float> data(8);

@@ -28,7 +28,7 @@ void RecordingClient::on_failed(const base::Error& failure) noexcept {
 
 void RecordingClient::on_logits(int32_t position, std::span<const float> row) noexcept {
   logit_positions.push_back(position);
-  if (keep_logits_) logits.emplace_back(row.begin(), row.end());
+  if (wanted_ == Logits::kept) logits.emplace_back(row.begin(), row.end());
   for (const float value : row) {
     uint32_t bits;
     std::memcpy(&bits, &value, sizeof bits);

@@ -17,8 +17,14 @@ namespace tinyloop::testing {
 // Everything a client is told.
 class RecordingClient final : public engine::SequenceClient {
  public:
-  // keep_logits: every row of logits is kept, in order. Their hash is kept in any case.
-  explicit RecordingClient(bool keep_logits = false) : keep_logits_(keep_logits) {}
+  // hashed, kept: the client asks for logits, and keeps the hash of all, or every row as well.
+  enum class Logits : uint8_t { unasked, hashed, kept };
+
+  explicit RecordingClient(bool keep_logits = false)
+      : RecordingClient(keep_logits ? Logits::kept : Logits::hashed) {}
+  explicit RecordingClient(Logits logits_wanted) : wanted_(logits_wanted) {}
+
+  bool wants_logits() const noexcept override { return wanted_ != Logits::unasked; }
 
   void on_begin() noexcept override { ++begins; }
   void on_token(int32_t token, std::string_view released,
@@ -43,7 +49,7 @@ class RecordingClient final : public engine::SequenceClient {
   std::optional<base::Error> error;
 
  private:
-  bool keep_logits_;
+  Logits wanted_;
 };
 
 // A backend, a ledger and an engine that owns nothing else.

@@ -40,14 +40,15 @@ class DeviceArray {
 // unused lines and columns between them.
 enum class RowLayout { dense, scattered };
 
-// [rows, cols] f32 on a device, poisoned where nothing was put.
+// [rows, cols] f32 or f16 on a device, poisoned where nothing was put.
 class OpMatrix {
  public:
   OpMatrix(kernels::Backend& backend, int32_t rows, int32_t cols, RowLayout layout,
-           OpRandom& random);
-  // The same, holding values[rows][cols].
+           OpRandom& random, kernels::ScalarType type = kernels::ScalarType::f32);
+  // The same, holding values[rows][cols], rounded to the type.
   OpMatrix(kernels::Backend& backend, int32_t rows, int32_t cols, RowLayout layout,
-           OpRandom& random, std::span<const float> values);
+           OpRandom& random, std::span<const float> values,
+           kernels::ScalarType type = kernels::ScalarType::f32);
 
   kernels::RowView view() const;
   std::vector<float> values() const;  // [rows][cols], read from the device
@@ -56,15 +57,16 @@ class OpMatrix {
   bool untouched() const;  // all places outside the rows still hold the poison
 
  private:
-  size_t place(int32_t row) const { return size_t(lines_[size_t(row)]) * size_t(stride_); }
-  std::vector<float> initial(std::span<const float> values) const;
+  size_t place(int32_t row) const;  // of its first byte
+  std::vector<std::byte> initial(std::span<const float> values) const;
 
   kernels::Backend& backend_;
+  kernels::ScalarType type_;
   int32_t rows_, cols_, stride_, line_count_;
   RowLayout layout_;
   std::vector<int32_t> lines_;  // [rows] line of each row
   DeviceArray<int32_t> index_;
-  DeviceArray<float> data_;
+  DeviceArray<std::byte> data_;
 };
 
 }  // namespace tinyloop::testing

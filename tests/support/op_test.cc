@@ -5,14 +5,19 @@
 #include <bit>
 #include <cmath>
 
+#include "tests/support/test_device.h"
+
 namespace tinyloop::testing {
 
 namespace {
 
 std::unique_ptr<kernels::Backend> make_cpu(int32_t threads) {
-  ModelOptions options;
-  options.cpu_threads = threads;
+  const ModelOptions options{.device = "cpu", .cpu_threads = threads};
   return std::move(kernels::make_backend(options).value());
+}
+
+[[maybe_unused]] std::unique_ptr<kernels::Backend> make_cuda(int32_t) {
+  return std::move(kernels::make_backend({.device = "cuda:0"}).value());
 }
 
 #if HWY_ARCH_X86
@@ -44,7 +49,7 @@ OpDevice cpu_with_target(int64_t target) {
 
 }  // namespace
 
-std::vector<OpDevice> op_devices() {
+std::vector<OpDevice> cpu_devices() {
   std::vector<OpDevice> devices;
 #if HWY_ARCH_X86
   for (int64_t target : {HWY_AVX3_DL, HWY_AVX3, HWY_AVX2, HWY_SSE4, HWY_SCALAR}) {
@@ -57,7 +62,25 @@ std::vector<OpDevice> op_devices() {
   return devices;
 }
 
+std::vector<OpDevice> cuda_devices() {
+#ifdef TINYLOOP_WITH_CUDA
+  return {{.name = "cuda", .make = make_cuda, .tolerance = kCudaTolerance, .is_cuda = true}};
+#else
+  return {};
+#endif
+}
+
+std::vector<OpDevice> op_devices() {
+  std::vector<OpDevice> devices = cpu_devices();
+  for (OpDevice& device : cuda_devices()) devices.push_back(std::move(device));
+  return devices;
+}
+
 void OpTest::SetUp() {
+  if (is_cuda()) {
+    const std::string missing = missing_cuda_device();
+    if (!missing.empty()) GTEST_SKIP() << missing;
+  }
   backend_ = backend_with(2);
 }
 

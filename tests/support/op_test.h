@@ -13,6 +13,7 @@
 #include "tests/support/op_matrix.h"
 #include "tests/support/op_reference.h"
 #include "tests/support/op_tolerance.h"
+#include "tests/support/op_weights.h"
 
 namespace tinyloop::testing {
 
@@ -22,10 +23,15 @@ struct OpDevice {
   std::function<std::unique_ptr<kernels::Backend>(int32_t threads)> make;
   std::function<void()> leave = [] {};  // undoes what make changed in the process
   OpTolerance tolerance = kF32Tolerance;
+  bool is_cuda = false;
 };
 
 // The CPU backend, once for each SIMD target that this machine can run.
-std::vector<OpDevice> op_devices();
+std::vector<OpDevice> cpu_devices();
+// The first CUDA device, "cuda", in a build that has the CUDA parts. Its tests are skipped where no
+// device is found.
+std::vector<OpDevice> cuda_devices();
+std::vector<OpDevice> op_devices();  // all of these
 inline std::string op_device_name(const ::testing::TestParamInfo<OpDevice>& info) {
   return info.param.name;
 }
@@ -46,6 +52,7 @@ class OpTest : public ::testing::TestWithParam<OpDevice> {
     return GetParam().make(threads);
   }
   const OpTolerance& tolerance() const { return GetParam().tolerance; }
+  bool is_cuda() const { return GetParam().is_cuda; }
   OpRandom& random() { return random_; }
 
   static constexpr uint64_t kSeed = 20250611;
@@ -64,8 +71,15 @@ class OpTest : public ::testing::TestWithParam<OpDevice> {
 // The `cols` values of row `row`.
 std::vector<float> row_of(const std::vector<float>& values, int32_t row, int32_t cols);
 
-#define TINYLOOP_ON_EVERY_DEVICE(Suite)                                                            \
-  INSTANTIATE_TEST_SUITE_P(Devices, Suite, ::testing::ValuesIn(::tinyloop::testing::op_devices()), \
-                           ::tinyloop::testing::op_device_name)
+#define TINYLOOP_ON_DEVICES(Suite, devices)                              \
+  INSTANTIATE_TEST_SUITE_P(Devices, Suite, ::testing::ValuesIn(devices), \
+                           ::tinyloop::testing::op_device_name);         \
+  /* No device of the kind in this build. */                             \
+  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Suite)
+
+#define TINYLOOP_ON_EVERY_DEVICE(Suite) \
+  TINYLOOP_ON_DEVICES(Suite, ::tinyloop::testing::op_devices())
+#define TINYLOOP_ON_THE_CPU(Suite) TINYLOOP_ON_DEVICES(Suite, ::tinyloop::testing::cpu_devices())
+#define TINYLOOP_ON_CUDA(Suite) TINYLOOP_ON_DEVICES(Suite, ::tinyloop::testing::cuda_devices())
 
 }  // namespace tinyloop::testing

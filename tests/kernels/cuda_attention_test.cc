@@ -1,0 +1,169 @@
+// Attention on the tensor cores: rows are cut into tiles by what stands beside them, which must not
+// change a bit of what they give.
+#include <algorithm>
+
+#include "kernels/attention.h"
+#include "tests/support/op_cache.h"
+#include "tests/support/op_test.h"
+
+namespace tinyloop::testing {
+namespace {
+
+using kernels::ScalarType;
+
+constexpr int32_t kContexts[] = {1, 15, 16, 17, 63, 64, 65, 255, 256, 257, 1000, 4095};
+constexpr int32_t kGroups[] = {1, 3, 4, 8, 32};
+constexpr int32_t kHeadDims[] = {64, 128, 34};
+constexpr int32_t kWindows[] = {0, 16, 300};
+constexpr int32_t kKvHeads = 2;
+constexpr int32_t kLongestRun = 70;  // rows of a prefill
+
+class CudaAttentionTest : public OpTest {
+ protected:
+  void TearDown() override {
+    cache_.reset();  // before the backend that it lies on
+    OpTest::TearDown();
+  }
+  // One sequence for each of kContexts, with room for a run around its last row. Made anew for each
+  // window; the groups share it.
+  void make_cache(int32_t head_dim, int32_t window) {
+    head_dim_ = head_dim;
+    sequences_.clear();
+    std::vector<int32_t> first_rows;
+    for (int32_t context : kContexts) {
+      sequences_.push_back(random_sequence(ScalarType::f16, {kKvHeads, kKvHeads, head_dim},
+                                           context + kLongestRun, window, random()));
+      first_rows.push_back(std::max(0, context - kLongestRun));
+    }
+    cache_ = std::make_unique<OpCache>(backend(), ScalarType::f16,
+                                       AttentionShape{kKvHeads, kKvHeads, head_dim}, sequences_,
+                                       first_rows, random());
+  }
+  // The query of a row is a function of its table and position: a row is the same row wherever it
+  // stands.
+  void choose_group(int32_t group) {
+    group_ = group;
+    queries_.clear();
+    for (size_t s = 0; s < std::size(kContexts); ++s) {
+      const auto rows = size_t(2 * kLongestRun);
+      queries_.push_back(operands(backend(), random().values(rows * size_t(cols()), 2.0f)));
+    }
+  }
+  int32_t cols() const { return kKvHeads * group_ * head_dim_; }
+  AttentionShape shape() const { return {kKvHeads * group_, kKvHeads, head_dim_}; }
+
+  std::vector<float> query(int32_t table, int32_t position) const {
+    const int32_t first = std::max(0, kContexts[table] - kLongestRun);
+    return row_of(queries_[size_t(table)], position - first, cols());
+  }
+  std::vector<float> queries_of(const CacheRows& rows) const {
+    std::vector<float> q;
+    for (int32_t r = 0; r < rows.count(); ++r) {
+      const auto one = query(rows.tables[size_t(r)], rows.positions[size_t(r)]);
+      q.insert(q.end(), one.begin(), one.end());
+    }
+    return q;
+  }
+  std::vector<float> run(const CacheRows& rows) {
+    const OpMatrix q(backend(), rows.count(), cols(), RowLayout::scattered, random(),
+                     queries_of(rows), ScalarType::f16);
+    const OpMatrix out(backend(), rows.count(), cols(), RowLayout::scattered, random());
+    const DeviceCacheRows device_rows(backend(), rows, group_);
+    backend().attention(
+        {q.view(), out.view(), cache_->view(device_rows), rows.count(), shape().heads});
+    EXPECT_TRUE(out.untouched());
+    return out.values();
+  }
+  // `count` rows that follow one another, the last row of `table` among them.
+  CacheRows run_around(int32_t table, int32_t count) {
+    const int32_t row = kContexts[table] - 1;
+    const int32_t before = std::min(random().below(count), row);
+    CacheRows rows;
+    for (int32_t i = 0; i < count; ++i) rows.add(table, row - before + i);
+    return rows;
+  }
+  // The results of the rows that are the last of their table.
+  void expect_alone(const CacheRows& rows, const std::vector<float>& got,
+                    const std::vector<std::vector<float>>& alone) {
+    int32_t compared = 0;
+    for (int32_t r = 0; r < rows.count(); ++r) {
+      const auto table = size_t(rows.tables[size_t(r)]);
+      if (rows.positions[size_t(r)] != kContexts[table] - 1) continue;
+      EXPECT_TRUE(same_bits(alone[table], row_of(got, r, cols())))
+          << "context " << kContexts[table] << ", row " << r << " of " << rows.count();
+      ++compared;
+    }
+    EXPECT_GT(compared, 0);
+  }
+
+  int32_t head_dim_ = 0, group_ = 0;
+  std::vector<CachedSequence> sequences_;
+  std::vector<std::vector<float>> queries_;  // [table][rows from the first that is asked about]
+  std::unique_ptr<OpCache> cache_;
+};
+
+TEST_P(CudaAttentionTest, ARowHasTheSameBitsAloneInAPrefillAndBesideOthers) {
+  constexpr auto kTables = int32_t(std::size(kContexts));
+  for (int32_t head_dim : kHeadDims) {
+    for (int32_t window : kWindows) {
+      make_cache(head_dim, window);
+      for (int32_t group : kGroups) {
+        SCOPED_TRACE(::testing::Message()
+                     << "head_dim " << head_dim << ", window " << window << ", group " << group);
+        choose_group(group);
+        std::vector<std::vector<float>> alone;
+        CacheRows mixed;  // the rows of all tables beside 64 of others, in any order
+        for (int32_t table = 0; table < kTables; ++table) {
+          CacheRows one;
+          one.add(table, kContexts[table] - 1);
+          alone.push_back(run(one));
+          mixed.add(table, kContexts[table] - 1);
+        }
+        for (int32_t table = 0; table < kTables; ++table) {
+          for (int32_t count : {2, 5, 16, 17, 2 + random().below(kLongestRun - 1), kLongestRun}) {
+            const CacheRows rows = run_around(table, count);
+            expect_alone(rows, run(rows), alone);
+          }
+        }
+        for (int32_t i = 0; i < 64; ++i) {
+          const int32_t table = random().below(kTables);
+          const int32_t first = std::max(0, kContexts[table] - kLongestRun);
+          mixed.add(table, first + random().below(kContexts[table] - first));
+        }
+        CacheRows shuffled;
+        for (int32_t r : random().distinct(mixed.count(), mixed.count())) {
+          shuffled.add(mixed.tables[size_t(r)], mixed.positions[size_t(r)]);
+        }
+        expect_alone(shuffled, run(shuffled), alone);
+      }
+    }
+  }
+}
+
+TEST_P(CudaAttentionTest, PrefillsAndDecodesAgreeWithTheReference) {
+  for (int32_t head_dim : kHeadDims) {
+    for (int32_t window : kWindows) {
+      make_cache(head_dim, window);
+      for (int32_t group : {1, 4}) {
+        SCOPED_TRACE(::testing::Message()
+                     << "head_dim " << head_dim << ", window " << window << ", group " << group);
+        choose_group(group);
+        CacheRows rows;
+        for (int32_t table = 0; table < int32_t(std::size(kContexts)) - 1; ++table) {
+          const CacheRows some = run_around(table, 1 + random().below(20));
+          for (int32_t r = 0; r < some.count(); ++r) rows.add(table, some.positions[size_t(r)]);
+        }
+        const int32_t longest = int32_t(std::size(kContexts)) - 1;
+        rows.add(longest, kContexts[longest] - 1);
+        EXPECT_TRUE(near(run(rows),
+                         reference_attention(shape(), sequences_, rows, queries_of(rows)),
+                         tolerance().attention));
+      }
+    }
+  }
+}
+
+TINYLOOP_ON_CUDA(CudaAttentionTest);
+
+}  // namespace
+}  // namespace tinyloop::testing

@@ -1,0 +1,39 @@
+#include "tests/support/test_device.h"
+
+#include <cstdlib>
+
+#include "kernels/backend.h"
+#ifdef TINYLOOP_WITH_CUDA
+#include "kernels/cuda/devices.h"
+#endif
+
+namespace tinyloop::testing {
+
+std::string missing_cuda_device() {
+#ifdef TINYLOOP_WITH_CUDA
+  if (kernels::cuda_device_count() > 0) return {};
+#endif
+  return "no CUDA device: " + kernels::cuda_status();
+}
+
+std::string test_device() {
+  const char* given = std::getenv("TINYLOOP_TEST_DEVICE");
+  return given && *given ? given : "cpu";
+}
+
+bool on_cuda() {
+  return test_device().starts_with("cuda");
+}
+
+ModelOptions device_options(ModelOptions options) {
+  options.device = test_device();
+  if (on_cuda()) options.mode = ArithmeticMode::automatic;
+  return options;
+}
+
+void TestDeviceEnvironment::SetUp() {
+  if (!on_cuda()) return;
+  if (const std::string missing = missing_cuda_device(); !missing.empty()) GTEST_SKIP() << missing;
+}
+
+}  // namespace tinyloop::testing
