@@ -2,7 +2,8 @@
 # Builds everything and runs every test: the release build, then the parts where memory and threads
 # matter under AddressSanitizer + UBSan and under ThreadSanitizer, the fuzzers for a minute, and the
 # Python tools' tests. Installs what is missing.
-# Where a CUDA toolkit is present the CUDA parts are built too.
+# Where a CUDA toolkit is present the CUDA parts are built too; their tests (ctest -L cuda) are skipped
+# where there is no CUDA device.
 #
 #   scripts/test.sh            all of it
 #   scripts/test.sh release    one part: format, release, asan, tsan, fuzz, tools
