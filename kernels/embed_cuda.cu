@@ -23,23 +23,21 @@ struct EmbedParams {
 // Number (output, k) of a tile, with its scale in FP32: the value as the file states it.
 template <WeightType kType>
 __device__ float tile_value(const TiledMatrix& m, int64_t tile, int output, int k) {
-  const int step = k / 16, within = k % 16;
-  const int lane = output % 8 * 4 + within % 8 / 2;
-  const int pair = within / 8 * 2 + output / 8, number = within % 2;
-  const int index = step * 8 + pair * 2 + number;
+  const TilePlace place = tile_place(output, k);
   const uint8_t* at = m.tiles + tile * int64_t(tile_bytes(kType));
   if constexpr (kType == WeightType::f16) {
-    return __half2float(reinterpret_cast<const __half*>(at)[lane * 32 + index]);
+    return __half2float(reinterpret_cast<const __half*>(at)[place.lane * 32 + place.index()]);
   } else {
     constexpr int kScales = kType == WeightType::q4_1 ? 8 : 4;  // of one g
     const auto* scales = reinterpret_cast<const __half*>(at + tile_code_bytes(kType)) +
                          output % 8 * kScales + output / 8 * 2 + k / 32;
     const float d = __half2float(scales[0]);
     if constexpr (kType == WeightType::q8_0) {
-      return d * float(int(at[lane * 32 + index]) - 128);
+      return d * float(int(at[place.lane * 32 + place.index()]) - 128);
     } else {
       const auto* dwords = reinterpret_cast<const uint32_t*>(at);
-      const auto code = float(dwords[lane * 4 + step] >> (4 * pair + 16 * number) & 15);
+      const auto code =
+          float(dwords[place.lane * 4 + place.step] >> (4 * place.pair + 16 * place.number) & 15);
       return kType == WeightType::q4_0 ? d * (code - 8.0f) : d * code + __half2float(scales[4]);
     }
   }

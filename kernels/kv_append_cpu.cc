@@ -5,8 +5,8 @@
 #define HWY_TARGET_INCLUDE "kernels/kv_append_cpu.cc"
 #include <hwy/foreach_target.h>
 
-#include "kernels/cpu/half.h"
 #include "kernels/cpu/lanes-inl.h"
+#include "kernels/half.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tinyloop::kernels::HWY_NAMESPACE {

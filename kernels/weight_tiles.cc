@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/cpu/half.h"
+#include "kernels/half.h"
 
 namespace tinyloop::kernels {
 
@@ -13,24 +13,6 @@ namespace {
 
 constexpr int32_t kBlock = 32;  // values that share a scale
 constexpr float kMostHalf = 65504.0f;
-
-// Where number (output o, k) of a tile stands.
-struct Place {
-  int32_t lane;
-  int32_t step;
-  int32_t pair;    // 0 … 3
-  int32_t number;  // 0, 1
-  int32_t index() const { return step * 8 + pair * 2 + number; }
-};
-
-constexpr Place place_of(int32_t output, int32_t k) {
-  const int32_t step = k / 16, within = k % 16;
-  const int32_t t = within % 8 / 2;
-  return {.lane = output % 8 * 4 + t,
-          .step = step,
-          .pair = within / 8 * 2 + output / 8,
-          .number = within % 2};
-}
 
 // One output's values of one tile: `row` points at the row's first block, `k` is the tile's first
 // value.
@@ -45,7 +27,7 @@ class RowPacker {
     if (from_.type == WeightType::q4_1) put_scale(block + 2, half, 4);
     const std::byte* numbers = block + (from_.type == WeightType::q4_1 ? 4 : 2);
     for (int32_t i = 0; i < kBlock; ++i) {
-      const Place place = place_of(output_, half * kBlock + i);
+      const TilePlace place = tile_place(output_, half * kBlock + i);
       if (from_.type == WeightType::q8_0) {
         codes_[place.lane * 32 + place.index()] = numbers[i] ^ std::byte{0x80};
       } else {
@@ -58,7 +40,7 @@ class RowPacker {
     }
   }
   void pack_half(uint16_t value, int32_t k) {
-    const Place place = place_of(output_, k);
+    const TilePlace place = tile_place(output_, k);
     std::memcpy(codes_ + place.lane * 64 + place.index() * 2, &value, 2);
   }
 

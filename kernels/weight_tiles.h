@@ -63,6 +63,23 @@ constexpr size_t tile_bytes(WeightType type) {
   return tile_code_bytes(type) + tile_scale_bytes(type);
 }
 
+// Where number (output, k) of a tile stands.
+struct TilePlace {
+  int32_t lane;
+  int32_t step;
+  int32_t pair;                                                             // 0 … 3
+  int32_t number;                                                           // 0, 1
+  constexpr int32_t index() const { return step * 8 + pair * 2 + number; }  // of the lane's 32
+};
+
+constexpr TilePlace tile_place(int32_t output, int32_t k) {
+  const int32_t within = k % 16;
+  return {.lane = output % 8 * 4 + within % 8 / 2,
+          .step = k / 16,
+          .pair = within / 8 * 2 + output / 8,
+          .number = within % 2};
+}
+
 constexpr int32_t row_tiles(int32_t rows) {
   return (rows + kTileOutputs - 1) / kTileOutputs;
 }

@@ -10,6 +10,7 @@
 //   cluster of 8
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -88,7 +89,11 @@ struct ProductArgs {
   ProductEnd end;
   float softcap;
   float eps;
+  int32_t unused;
 };
+static_assert(sizeof(ProductArgs) % 8 == 0 &&
+                  offsetof(ProductArgs, unused) + 4 == sizeof(ProductArgs),
+              "no padding: launches are compared by their bytes");
 
 // Matrices of one tile type and one number of columns, all read by the same rows.
 struct ProductLayer {
