@@ -19,16 +19,31 @@ enum class RandomDomain : uint32_t {
 using PhiloxBlock = std::array<uint32_t, 4>;
 
 // Ten rounds over `counter` under the 64-bit `key` (low word first).
-PhiloxBlock philox(uint64_t key, PhiloxBlock counter) noexcept;
+constexpr PhiloxBlock philox(uint64_t key, PhiloxBlock counter) noexcept {
+  constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
+  constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
+  constexpr int kRounds = 10;
+  auto key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < kRounds; ++round) {
+    const uint64_t product0 = uint64_t{kMultiplier0} * counter[0];
+    const uint64_t product1 = uint64_t{kMultiplier1} * counter[2];
+    counter = {
+        static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key0, static_cast<uint32_t>(product1),
+        static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key1, static_cast<uint32_t>(product0)};
+    key0 += kWeyl0;
+    key1 += kWeyl1;
+  }
+  return counter;
+}
 
-inline PhiloxBlock philox(uint64_t key, RandomDomain domain, uint64_t index,
-                          uint32_t sub) noexcept {
+constexpr PhiloxBlock philox(uint64_t key, RandomDomain domain, uint64_t index,
+                             uint32_t sub) noexcept {
   return philox(key, {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), sub,
                       static_cast<uint32_t>(domain)});
 }
 
 // Uniform in [0, 1) with 53 bits, from two words.
-inline double uniform_double(uint32_t high, uint32_t low) noexcept {
+constexpr double uniform_double(uint32_t high, uint32_t low) noexcept {
   const uint64_t bits = (uint64_t{high} << 32 | low) >> 11;
   return static_cast<double>(bits) * 0x1p-53;
 }

@@ -34,10 +34,10 @@ __device__ void store_output(const AttentionParams& args, const QueryTile& tile,
   store_element(args.out, query_start(args, args.out, tile, kv_head, q) + d, value, args.counters);
 }
 
-// ---- Narrow tiles: few queries, so the warps share the positions
-// --------------------------------- Each warp takes one block of a split. The splits of a tile may
-// be spread over several blocks of threads; the last of them to arrive merges what all have left
-// behind, in order.
+// ---- Few tiles ----------------------------------------------------------------------------------
+// The warps of a block share the positions of a narrow tile: each takes one block of a split. The
+// splits of a tile may be spread over several blocks of threads; the last of them to arrive merges
+// what all have left behind, in order.
 
 // Smallest pieces of a tile that are handed on: [16][kDim + 2], the state behind the values.
 template <int kDim>
@@ -198,10 +198,10 @@ __global__ void __launch_bounds__(kAttentionThreads) narrow_attention(const Atte
   }
 }
 
-// ---- Streams: one tile from its first position to its last
-// --------------------------------------- Either four warps work on one wide tile, 16 queries each,
-// and share the keys and values they read; or, where there are many narrow tiles, each warp works
-// on one of its own.
+// ---- Streams ------------------------------------------------------------------------------------
+// One tile from its first position to its last. Either four warps work on one wide tile, 16 queries
+// each, and share the keys and values they read; or, where there are many narrow tiles, each warp
+// works on one of its own.
 
 template <int kDim, int kTileWarps>
 struct StreamShape {

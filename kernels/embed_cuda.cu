@@ -71,16 +71,9 @@ void embed_cuda(CudaContext& cuda, const EmbedArgs& args) {
   params.cols = args.table.cols;
   params.scale = args.scale;
   const LaunchShape shape{unsigned(args.rows), kThreads};
-  switch (tile_type(args.table.type)) {
-    case WeightType::q4_0:
-      return cuda.launch(embed_kernel<WeightType::q4_0>, shape, params);
-    case WeightType::q4_1:
-      return cuda.launch(embed_kernel<WeightType::q4_1>, shape, params);
-    case WeightType::q8_0:
-      return cuda.launch(embed_kernel<WeightType::q8_0>, shape, params);
-    default:
-      return cuda.launch(embed_kernel<WeightType::f16>, shape, params);
-  }
+  with_tile_type(args.table.type, [&](auto type) {
+    cuda.launch(embed_kernel<decltype(type)::value>, shape, params);
+  });
 }
 
 }  // namespace tinyloop::kernels

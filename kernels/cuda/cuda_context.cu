@@ -34,6 +34,13 @@ constexpr size_t kFirstWorkspace = size_t{8} << 20;
 constexpr size_t kFirstArrivals = size_t{16} << 10;
 constexpr size_t kStaticShared = 4096;  // more than any kernel has beside its dynamic shared memory
 
+// Without code of its own for 9.0, the device runs what was made for 8.0.
+#ifdef TINYLOOP_CUDA_SM90A
+constexpr bool kHasCodeFor90a = true;
+#else
+constexpr bool kHasCodeFor90a = false;
+#endif
+
 int make_current(int device) {
   check_cuda(cudaSetDevice(device), "cudaSetDevice");
   return device;
@@ -57,7 +64,7 @@ CudaContext::CudaContext(int ordinal, size_t memory_budget_bytes)
   cudaDeviceProp properties;
   check_cuda(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
   sm_count_ = properties.multiProcessorCount;
-  major_ = properties.major;
+  has_warp_groups_ = kHasCodeFor90a && properties.major == 9;
   shared_limit_ = properties.sharedMemPerBlockOptin - kStaticShared;
   description_ = "cuda:" + std::to_string(ordinal) + " (" + properties.name + ", sm_" +
                  std::to_string(properties.major) + std::to_string(properties.minor) + ")";

@@ -43,25 +43,11 @@ class CudaContext final : public PendingWork {
   int device() const { return device_; }
   int sm_count() const { return sm_count_; }
   // Whether kernels use what 9.0 brought: wgmma, clusters, overlapped starts.
-  bool has_warp_groups() const {
-#ifdef TINYLOOP_CUDA_SM90A
-    return major_ == 9;
-#else
-    return false;
-#endif
-  }
-  size_t shared_limit() const {
-    return shared_limit_;
-  }  // bytes of dynamic shared memory a block
-  std::string description() const {
-    return description_;
-  }
-  CudaMemory& memory() {
-    return memory_;
-  }
-  cudaStream_t stream() const {
-    return stream_.get();
-  }
+  bool has_warp_groups() const { return has_warp_groups_; }
+  size_t shared_limit() const { return shared_limit_; }  // bytes of dynamic shared memory a block
+  std::string description() const { return description_; }
+  CudaMemory& memory() { return memory_; }
+  cudaStream_t stream() const { return stream_.get(); }
 
   // Puts a kernel behind those collected before. Its shared memory may exceed 48 KiB.
   template <class Argument>
@@ -76,9 +62,7 @@ class CudaContext final : public PendingWork {
   // Waits for everything. Throws Failure(replica_failed) where the device reports an error.
   void synchronise();
   // Any thread: see Backend.
-  uint64_t host_launches() const {
-    return host_launches_.load(std::memory_order_relaxed);
-  }
+  uint64_t host_launches() const { return host_launches_.load(std::memory_order_relaxed); }
   uint64_t saturated() const {
     return *const_cast<volatile unsigned long long*>(&counters_->saturated);
   }
@@ -91,9 +75,7 @@ class CudaContext final : public PendingWork {
   // Counters of blocks that have arrived, all 0 between ops: who uses one leaves it at 0.
   uint32_t* arrivals(size_t count);
 
-  DeviceCounters* counters() {
-    return counters_;
-  }
+  DeviceCounters* counters() { return counters_; }
 
  private:
   static constexpr uint32_t kPlainSharedBytes = 48u << 10;
@@ -103,7 +85,7 @@ class CudaContext final : public PendingWork {
 
   int device_;
   int sm_count_ = 0;
-  int major_ = 0;
+  bool has_warp_groups_ = false;
   size_t shared_limit_ = 0;
   std::string description_;
   CudaStream stream_;

@@ -75,28 +75,25 @@ void CudaMemory::do_release(void* block, size_t) noexcept {
 
 void CudaMemory::copy_in(void* device, const void* host, size_t bytes) {
   if (bytes == 0) return;
-  check_cuda(cudaSetDevice(device_), "cudaSetDevice");
-  pending_.start_pending();
-  check_cuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_),
-             "cudaMemcpyAsync");
+  start_copy(device, host, bytes, cudaMemcpyHostToDevice);
   check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
 void CudaMemory::copy_out(void* host, const void* device, size_t bytes) {
   if (bytes == 0) return;
-  check_cuda(cudaSetDevice(device_), "cudaSetDevice");
-  pending_.start_pending();
-  check_cuda(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_),
-             "cudaMemcpyAsync");
+  start_copy(host, device, bytes, cudaMemcpyDeviceToHost);
   check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
 void CudaMemory::copy(void* to_device, const void* from_device, size_t bytes) {
-  if (bytes == 0) return;
+  if (bytes > 0) start_copy(to_device, from_device, bytes, cudaMemcpyDeviceToDevice);
+}
+
+// Behind everything that was started or collected before.
+void CudaMemory::start_copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   check_cuda(cudaSetDevice(device_), "cudaSetDevice");
   pending_.start_pending();
-  check_cuda(cudaMemcpyAsync(to_device, from_device, bytes, cudaMemcpyDeviceToDevice, stream_),
-             "cudaMemcpyAsync");
+  check_cuda(cudaMemcpyAsync(to, from, bytes, kind, stream_), "cudaMemcpyAsync");
 }
 
 // Sizes are rounded up so that arrays that grow a little (page tables) keep their places.

@@ -31,7 +31,8 @@ class CudaMemory final : public DeviceMemory {
   CudaMemory(int device, cudaStream_t stream, size_t budget_bytes, PendingWork& pending);
   ~CudaMemory() override;
 
-  // Copies wait for everything that was started before, and are complete when they return.
+  // Copies come behind everything that was started before; those from and to the host are complete
+  // when they return.
   void copy_in(void* device, const void* host, size_t bytes) override;
   void copy_out(void* host, const void* device, size_t bytes) override;
   void copy(void* to_device, const void* from_device, size_t bytes) override;
@@ -67,6 +68,7 @@ class CudaMemory final : public DeviceMemory {
     size_t taken = 0;  // of `used`: by take_uploads
   };
 
+  void start_copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
   Slab& slab_for(size_t bytes);
   void free_all() noexcept;
 

@@ -48,8 +48,7 @@ __device__ inline float squared_relu(float z) {
   return positive * positive;
 }
 
-// ---- RoPE (kernels/rope.h)
-// -----------------------------------------------------------------------
+// ---- RoPE (kernels/rope.h) ----------------------------------------------------------------------
 
 __device__ inline float2 turned(float2 pair, float2 turn) {
   return {__fmaf_rn(pair.x, turn.x, -__fmul_rn(pair.y, turn.y)),

@@ -65,10 +65,10 @@ __device__ inline void wait_all_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// ---- Copies that a barrier counts
-// ---------------------------------------------------------------- A barrier in shared memory for
-// the copies of one warp; a phase ends when all bytes of it have arrived. Before 9.0 every lane
-// copies its share and says so, from 9.0 on one lane asks the copy engine for all of it.
+// ---- Counted copies -----------------------------------------------------------------------------
+// A barrier in shared memory for the copies of one warp; a phase ends when all bytes of it have
+// arrived. Before 9.0 every lane copies its share and says so, from 9.0 on one lane asks the copy
+// engine for all of it.
 
 __device__ inline void init_copy_barrier(uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 900
@@ -224,8 +224,7 @@ __device__ inline void wgmma_k16(float (&c)[64], const uint32_t* a, uint64_t b, 
       "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,"
       "%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
       "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, {%64,%65,%66,%67}, %68, "
-      "p, "
-      "1, 1, 0; }"
+      "p, 1, 1, 0; }"
       : TINYLOOP_C16(0), TINYLOOP_C16(16), TINYLOOP_C16(32), TINYLOOP_C16(48)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
 #endif

@@ -12,21 +12,6 @@ namespace {
 
 constexpr int32_t kNarrowRows = 16;
 
-// Calls with_type(std::integral_constant<WeightType, …>) for the type of tiles.
-template <class F>
-void with_type(WeightType type, F f) {
-  switch (tile_type(type)) {
-    case WeightType::q4_0:
-      return f(std::integral_constant<WeightType, WeightType::q4_0>{});
-    case WeightType::q4_1:
-      return f(std::integral_constant<WeightType, WeightType::q4_1>{});
-    case WeightType::q8_0:
-      return f(std::integral_constant<WeightType, WeightType::q8_0>{});
-    default:
-      return f(std::integral_constant<WeightType, WeightType::f16>{});
-  }
-}
-
 bool is_plain(const RowView& x, int32_t cols) {
   return x.type == ScalarType::f16 && x.stride % 8 == 0 && cols % 8 == 0 &&
          reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
@@ -64,13 +49,12 @@ void launch_narrow_as(CudaContext& cuda, const ProductArgs& args, size_t bytes) 
 }
 
 // At most 16 rows, which fit into shared memory.
-void launch_narrow(CudaContext& cuda, WeightType type, ProductArgs args) {
-  const NarrowShape shape = narrow_shape_of(args, type);
+void launch_narrow(CudaContext& cuda, WeightType type, ProductArgs args, const NarrowShape& shape) {
   TINYLOOP_CHECK(shape.bytes <= cuda.shared_limit());
   args.ring = shape.ring;
   args.ring_bytes = int32_t(shape.ring_bytes);
   number_units(args, 1);
-  with_type(type, [&](auto t) {
+  with_tile_type(type, [&](auto t) {
     with_end(args.end, [&](auto e) {
       launch_narrow_as<decltype(t)::value, decltype(e)::value>(cuda, args, shape.bytes);
     });
@@ -86,7 +70,7 @@ void launch_wide(CudaContext& cuda, WeightType type, const ProductArgs& product,
   const auto row_blocks = unsigned((product.rows + kTokens - 1) / kTokens);
   const auto units = unsigned(product.units);
   const auto shared = uint32_t(wide_shared_bytes(kTokens));
-  with_type(type, [&](auto t) {
+  with_tile_type(type, [&](auto t) {
     constexpr WeightType kType = decltype(t)::value;
     if (split) {
       cuda.launch(
@@ -146,33 +130,32 @@ RowView plain_copy(CudaContext& cuda, const RowView& x, const ProductArgs& args)
 
 // Whether the narrow kernel can norm the row as it reads it: each block does it anew, which is
 // cheaper than a launch for one row.
-bool norms_on_the_way(CudaContext& cuda, const ProductArgs& args, WeightType type,
-                      const RmsNormArgs& norm) {
+bool norms_on_the_way(const ProductArgs& args, const RmsNormArgs& norm) {
   const int32_t group_cols = (args.depth + kProductGroups - 1) / kProductGroups * kTileDepth;
   return args.rows == 1 && norm.groups == 1 && is_aligned_f32(norm.x) && args.cols % 4 == 0 &&
-         group_cols <= kNormedQuads * kNormStride &&
-         narrow_shape_of(args, type).bytes <= cuda.shared_limit();
+         group_cols <= kNormedQuads * kNormStride;
 }
 
 // Up to as many rows as one launch takes.
 void launch_rows(CudaContext& cuda, WeightType type, ProductArgs args, const ProductInput& input) {
-  if (input.norm && norms_on_the_way(cuda, args, type, *input.norm)) {
+  const NarrowShape narrow = narrow_shape_of(args, type);
+  const bool fits = narrow.bytes <= cuda.shared_limit();
+  if (input.norm && fits && norms_on_the_way(args, *input.norm)) {
     args.x = device_rows(input.norm->x);
     args.norm_weight = input.norm->weight;
     args.eps = input.norm->eps;
-    return launch_narrow(cuda, type, args);
+    return launch_narrow(cuda, type, args, narrow);
   }
   if (input.norm) rms_norm_cuda(cuda, *input.norm);
-  const bool wide =
-      args.rows > kNarrowRows ||  // or rows of extraordinary length
-      (cuda.has_warp_groups() && narrow_shape_of(args, type).bytes > cuda.shared_limit());
+  // More rows than the narrow kernel takes, or rows of extraordinary length.
+  const bool wide = args.rows > kNarrowRows || (cuda.has_warp_groups() && !fits);
   RowView x = input.x;
   if ((wide && x.index) || !is_plain(x, args.cols)) {
     x = plain_copy(cuda, x, args);
     args.cols = x.stride;
   }
   args.x = device_rows(x);
-  wide ? launch_wide_product(cuda, type, args, x) : launch_narrow(cuda, type, args);
+  wide ? launch_wide_product(cuda, type, args, x) : launch_narrow(cuda, type, args, narrow);
 }
 
 // Rows that one launch takes: all where there is the wide kernel and enough of them; else as many

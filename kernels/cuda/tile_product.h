@@ -4,10 +4,14 @@
 // groups of whole tiles; a group's products are added up on the tensor cores, from 0, sixteen
 // values of k at a time, in order; the groups' sums are added in order, in FP32. Which kernel runs,
 // how many rows it takes at once and how the work is spread change none of that:
+//
 //   narrow  up to 16 rows: a block takes 16 outputs, each of its 8 warps one group
+//
 //   wide    more rows, on compute capability 9.0: a block takes 128 outputs and up to 128 rows,
-//   group after group split   few blocks otherwise: wide, each group in a block of its own, of a
-//   cluster of 8
+//           group after group
+//
+//   split   where that would be few blocks: wide, with each group in a block of its own, of a
+//           cluster of 8
 #pragma once
 
 #include <cstddef>

@@ -4,6 +4,7 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/weight_tiles.h"
 
@@ -18,6 +19,21 @@ struct TiledMatrix {
 
 inline TiledMatrix tiled_matrix(const WeightMatrix& weights) {
   return {reinterpret_cast<const uint8_t*>(weights.data), weights.rows, row_tiles(weights.rows)};
+}
+
+// Calls f(std::integral_constant<WeightType, …>) for the type of the tiles of `type`.
+template <class F>
+void with_tile_type(WeightType type, F f) {
+  switch (tile_type(type)) {
+    case WeightType::q4_0:
+      return f(std::integral_constant<WeightType, WeightType::q4_0>{});
+    case WeightType::q4_1:
+      return f(std::integral_constant<WeightType, WeightType::q4_1>{});
+    case WeightType::q8_0:
+      return f(std::integral_constant<WeightType, WeightType::q8_0>{});
+    default:
+      return f(std::integral_constant<WeightType, WeightType::f16>{});
+  }
 }
 
 // ---- FP16 arithmetic on pairs -------------------------------------------------------------------
