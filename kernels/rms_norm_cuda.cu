@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads) rms_norm_kernel(const RmsNormParams 
   sum = warp_sum(sum);
   if (lane == 0) sums[warp] = sum;
   __syncthreads();
-  const float scale = norm_scale(sums, args.cols, args.eps);
+  const float scale = norm_scale(sums, inverse_of(args.cols), args.eps);
   HalfPairs halves;
   const auto put = [&](int c, float4 v) {
     if (args.aligned && args.y.is_half && (to + c) % 4 == 0) {

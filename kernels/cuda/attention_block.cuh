@@ -11,6 +11,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/attention_plan.h"
+#include "kernels/cuda/copies.cuh"
 #include "kernels/cuda/device_tools.cuh"
 #include "kernels/cuda/kv_device.cuh"
 #include "kernels/cuda/mma.cuh"
@@ -19,6 +20,7 @@
 namespace tinyloop::kernels {
 
 inline constexpr int kBlockPositions = 64;
+inline constexpr int kBlockPages = kBlockPositions / kPagePositions;
 inline constexpr int kSplitBlocks = kAttentionSplit / kBlockPositions;
 inline constexpr int kAttentionWarps = 4;
 inline constexpr int kAttentionThreads = kAttentionWarps * kWarp;
@@ -38,20 +40,50 @@ struct AttentionParams {
   DevicePages cache;
   DeviceCounters* counters;
   const QueryTile* tiles;
-  float* partials;      // [tile · K/V head][split][16][kDim + 2], where a tile has several blocks
-  uint32_t* arrivals;   // [tile · K/V head]
-  Group group;          // heads of one K/V head
-  int32_t items;        // tiles times K/V heads
-  int32_t parts;        // blocks a tile
-  int32_t part_splits;  // splits a block works on
-  int32_t splits;       // room in partials
-  int32_t is_plain;     // keys and values that 16-byte copies can take
-  float scale;          // log2(e) / sqrt(head_dim)
+  Group group;             // heads of one K/V head
+  int32_t items;           // tiles times K/V heads
+  int32_t narrow_queries;  // no narrow tile has more
+  int32_t parts;           // blocks of threads that share a narrow tile
+  int32_t part_shift;      // log2 of the splits that each of them works on
+  int32_t round_shift;     // log2 of the splits whose partial results find room at once
+  int32_t is_plain;        // keys and values that 16-byte loads can take
+  float scale;             // log2(e) / sqrt(head_dim)
 };
 
-// Rows of shared memory, padded so that eight of them start in different banks.
-template <int kDim>
-inline constexpr int kHeadPitch = kDim + 8;
+// Dimensions of a head as the kernels for narrow tiles see it: filled up with zeros.
+inline int narrow_dim(const AttentionParams& args) {
+  return args.cache.head_dim <= 64 ? 64 : 128;
+}
+
+// ---- Tiles --------------------------------------------------------------------------------------
+
+// Positions [low, high) that some query of the tile attends to. Rows of a tile are consecutive: the
+// first reaches farthest back, the last farthest ahead.
+struct TileRange {
+  int table, window, low, high;
+};
+
+__device__ inline TileRange range_of(const AttentionParams& args, const QueryTile& tile) {
+  const int table = __ldcg(args.cache.tables + tile.table);
+  const int window = __ldcg(args.cache.windows + tile.table);
+  const int first = tile.position + args.group.row(tile.first_query);
+  const int last = tile.position + args.group.row(tile.first_query + tile.queries - 1);
+  return {table, window, window > 0 ? max(0, first - window + 1) : 0, last + 1};
+}
+
+__device__ inline QueryTile load_tile(const AttentionParams& args, int index) {
+  const auto* from = reinterpret_cast<const int32_t*>(args.tiles + index);
+  return {__ldcg(from), __ldcg(from + 1), __ldcg(from + 2), __ldcg(from + 3), __ldcg(from + 4)};
+}
+
+// Query `q` of a tile: where its head_dim elements begin in a matrix of rows.
+__device__ inline int64_t query_start(const AttentionParams& args, const DeviceRows& rows,
+                                      const QueryTile& tile, int kv_head, int q) {
+  const int query = tile.first_query + q;
+  const int head = kv_head * args.group.heads + args.group.head(query);
+  return row_start(rows, tile.first_row + args.group.row(query)) +
+         int64_t{head} * args.cache.head_dim;
+}
 
 // ---- Online softmax -----------------------------------------------------------------------------
 
@@ -91,14 +123,9 @@ __device__ inline SoftmaxStep merge(SoftmaxState& state, const SoftmaxState& nex
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// Query `q` of a tile: where its head_dim elements begin in a matrix of rows.
-__device__ inline int64_t query_start(const AttentionParams& args, const DeviceRows& rows,
-                                      const QueryTile& tile, int kv_head, int q) {
-  const int query = tile.first_query + q;
-  const int head = kv_head * args.group.heads + args.group.head(query);
-  return row_start(rows, tile.first_row + args.group.row(query)) +
-         int64_t{head} * args.cache.head_dim;
-}
+// Rows of shared memory, padded so that eight of them start in different banks.
+template <int kDim>
+inline constexpr int kHeadPitch = kDim + 8;
 
 // The first `count` queries of a tile → shared[count][kHeadPitch], zeros beyond the tile and the
 // head's dimensions.
@@ -109,22 +136,19 @@ __device__ void load_queries(const AttentionParams& args, const QueryTile& tile,
   const int head_dim = args.cache.head_dim;
   for (int i = thread; i < count * kPieces; i += kThreads) {
     const int q = i / kPieces, d = i % kPieces * 8;
-    uint4 piece = {};
-    if (q < tile.queries && d < head_dim) {
-      const int64_t at = query_start(args, args.q, tile, kv_head, q) + d;
-      if (args.is_plain && args.q.is_half && at % 8 == 0) {
-        piece =
-            __ldcg(reinterpret_cast<const uint4*>(static_cast<const __half*>(args.q.data) + at));
-      } else {
-        __half values[8];
-        for (int c = 0; c < 8; ++c) {
-          values[c] = to_half_saturated(d + c < head_dim ? load_element(args.q, at + c) : 0.0f,
-                                        args.counters);
-        }
-        piece = *reinterpret_cast<uint4*>(values);
+    __half* to = shared + q * kHeadPitch<kDim> + d;
+    const bool valid = q < tile.queries && d < head_dim;
+    const int64_t at = valid ? query_start(args, args.q, tile, kv_head, q) + d : 0;
+    if (valid && !(args.is_plain && args.q.is_half && at % 8 == 0)) {
+#pragma unroll 1
+      for (int c = 0; c < 8; ++c) {
+        to[c] = to_half_saturated(d + c < head_dim ? load_element(args.q, at + c) : 0.0f,
+                                  args.counters);
       }
+      continue;
     }
-    *reinterpret_cast<uint4*>(shared + q * kHeadPitch<kDim> + d) = piece;
+    const auto* from = reinterpret_cast<const uint4*>(static_cast<const __half*>(args.q.data) + at);
+    *reinterpret_cast<uint4*>(to) = valid ? __ldcg(from) : uint4{};
   }
 }
 
@@ -133,7 +157,7 @@ __device__ void load_queries(const AttentionParams& args, const QueryTile& tile,
 template <int kDim, int kThreads>
 __device__ void load_block(const AttentionParams& args, int table, int kv_head, int first, int low,
                            int high, __half* keys, __half* values, int thread) {
-  constexpr int kPieces = kDim / 8, kPages = kBlockPositions / kPagePositions;
+  constexpr int kPieces = kDim / 8, kPages = kBlockPages;
   constexpr int kPlaces = kThreads / kPieces;  // that the threads cover at a time
   static_assert(kThreads % kPieces == 0 && kBlockPositions % kPlaces == 0);
   const int head_dim = args.cache.head_dim;
@@ -215,51 +239,38 @@ __device__ inline RowRanges ranges_of(const AttentionParams& args, const QueryTi
   return ranges;
 }
 
-// Scores and weights of the block at `first`, then take(d, c): the weighted values of dimensions
-// 8d …, laid out as the sums of mma. state: of the lane's two rows.
-template <int kDim, class Take>
-__device__ void attend_block(const uint32_t (&q)[kDim / 16][4], const __half* keys,
-                             const __half* values, const RowRanges& ranges, int first, float scale,
-                             SoftmaxState (&state)[2], Take take) {
-  constexpr int kEights = kBlockPositions / 8;
-  const int lane = int(threadIdx.x) % kWarp;
+inline constexpr int kBlockEights = kBlockPositions / 8;
 
-  // ---- Scores: [8 positions][4] ----
-  float s[kEights][4] = {};
+// Scores [8 positions][4], laid out as the sums of mma: those of masked positions become -inf.
+__device__ inline void mask_scores(float (&s)[kBlockEights][4], const RowRanges& ranges,
+                                   int first) {
+  const int lane = int(threadIdx.x) % kWarp;
 #pragma unroll
-  for (int k = 0; k < kDim / 16; ++k) {
+  for (int e = 0; e < kBlockEights; ++e) {
 #pragma unroll
-    for (int e = 0; e < kEights; e += 2) {
-      uint32_t b[4];
-      const int place = (e + lane / 16) * 8 + lane % 8, d = k * 16 + lane / 8 % 2 * 8;
-      load_matrices(b, shared_address(keys + place * kHeadPitch<kDim> + d));
-      mma_16x8x16(s[e], q[k], b[0], b[1]);
-      mma_16x8x16(s[e + 1], q[k], b[2], b[3]);
+    for (int c = 0; c < 4; ++c) {
+      const int position = first + e * 8 + lane % 4 * 2 + c % 2;
+      if (position < ranges.begin[c / 2] || position >= ranges.end[c / 2]) s[e][c] = -INFINITY;
     }
   }
+}
 
-  // ---- Weights ----
-  // As a rule no position is masked for any row of the warp.
-  const bool unmasked =
-      __all_sync(~0u, first >= max(ranges.begin[0], ranges.begin[1]) &&
-                          first + kBlockPositions <= min(ranges.end[0], ranges.end[1]));
-  uint32_t p[kEights][2];  // [8 positions][row]
+// Scores → weights [8 positions][row], an operand A. state: of the lane's two rows. Without `both`
+// the second row is not in use and weighs nothing.
+__device__ inline void weigh(const float (&s)[kBlockEights][4], float scale, bool both,
+                             uint32_t (&p)[kBlockEights][2], SoftmaxState (&state)[2]) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    float most = -INFINITY;
-    if (!unmasked) {
+    if (i == 1 && !both) {
 #pragma unroll
-      for (int e = 0; e < kEights; ++e) {
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          const int position = first + e * 8 + lane % 4 * 2 + j;
-          if (position < ranges.begin[i] || position >= ranges.end[i]) s[e][i * 2 + j] = -INFINITY;
-        }
-      }
+      for (int e = 0; e < kBlockEights; ++e) p[e][i] = 0;
+      state[i] = {};
+      continue;
     }
     // A score that is not a number shows in its weight, not in the maximum.
+    float most = -INFINITY;
 #pragma unroll
-    for (int e = 0; e < kEights; ++e) most = fmaxf(most, fmaxf(s[e][i * 2], s[e][i * 2 + 1]));
+    for (int e = 0; e < kBlockEights; ++e) most = fmaxf(most, fmaxf(s[e][i * 2], s[e][i * 2 + 1]));
 #pragma unroll
     for (int step = 1; step < 4; step *= 2) {
       most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
@@ -268,7 +279,7 @@ __device__ void attend_block(const uint32_t (&q)[kDim / 16][4], const __half* ke
     const float zero = most == -INFINITY ? 0.0f : most;
     float sum = 0.0f;
 #pragma unroll
-    for (int e = 0; e < kEights; ++e) {
+    for (int e = 0; e < kBlockEights; ++e) {
       const float w0 = exp2_fast(__fmaf_rn(s[e][i * 2], scale, -zero));
       const float w1 = exp2_fast(__fmaf_rn(s[e][i * 2 + 1], scale, -zero));
       sum = __fadd_rn(sum, __fadd_rn(w0, w1));
@@ -280,6 +291,44 @@ __device__ void attend_block(const uint32_t (&q)[kDim / 16][4], const __half* ke
     }
     state[i] = {most, sum};
   }
+}
+
+// Operand A of the weights of the block's 16 positions `k`.
+struct WeightOperand {
+  uint32_t a[4];
+};
+__device__ inline WeightOperand weight_operand(const uint32_t (&p)[kBlockEights][2], int k) {
+  return {{p[k * 2][0], p[k * 2][1], p[k * 2 + 1][0], p[k * 2 + 1][1]}};
+}
+
+// Scores and weights of the block at `first`, then take(d, c): the weighted values of dimensions
+// 8d …, laid out as the sums of mma. state: of the lane's two rows.
+template <int kDim, class Take>
+__device__ void attend_block(const uint32_t (&q)[kDim / 16][4], const __half* keys,
+                             const __half* values, const RowRanges& ranges, int first, float scale,
+                             SoftmaxState (&state)[2], Take take) {
+  const int lane = int(threadIdx.x) % kWarp;
+
+  // ---- Scores ----
+  float s[kBlockEights][4] = {};
+#pragma unroll
+  for (int k = 0; k < kDim / 16; ++k) {
+#pragma unroll
+    for (int e = 0; e < kBlockEights; e += 2) {
+      uint32_t b[4];
+      const int place = (e + lane / 16) * 8 + lane % 8, d = k * 16 + lane / 8 % 2 * 8;
+      load_matrices(b, shared_address(keys + place * kHeadPitch<kDim> + d));
+      mma_16x8x16(s[e], q[k], b[0], b[1]);
+      mma_16x8x16(s[e + 1], q[k], b[2], b[3]);
+    }
+  }
+  // As a rule no position is masked for any row of the warp.
+  const bool unmasked =
+      __all_sync(~0u, first >= max(ranges.begin[0], ranges.begin[1]) &&
+                          first + kBlockPositions <= min(ranges.end[0], ranges.end[1]));
+  if (!unmasked) mask_scores(s, ranges, first);
+  uint32_t p[kBlockEights][2];
+  weigh(s, scale, true, p, state);
 
   // ---- Weighted values ----
 #pragma unroll
@@ -290,9 +339,9 @@ __device__ void attend_block(const uint32_t (&q)[kDim / 16][4], const __half* ke
       uint32_t b[4];
       const int place = k * 16 + lane / 8 % 2 * 8 + lane % 8, at = (d + lane / 16) * 8;
       load_matrices_transposed(b, shared_address(values + place * kHeadPitch<kDim> + at));
-      const uint32_t a[4] = {p[k * 2][0], p[k * 2][1], p[k * 2 + 1][0], p[k * 2 + 1][1]};
-      mma_16x8x16(c[0], a, b[0], b[1]);
-      mma_16x8x16(c[1], a, b[2], b[3]);
+      const WeightOperand weights = weight_operand(p, k);
+      mma_16x8x16(c[0], weights.a, b[0], b[1]);
+      mma_16x8x16(c[1], weights.a, b[2], b[3]);
     }
     take(d, c[0]);
     take(d + 1, c[1]);

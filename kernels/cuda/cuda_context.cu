@@ -32,7 +32,6 @@ __global__ void upload_kernel(UploadArgs args) {
 
 constexpr size_t kFirstWorkspace = size_t{8} << 20;
 constexpr size_t kFirstArrivals = size_t{16} << 10;
-constexpr size_t kStaticShared = 4096;  // more than any kernel has beside its dynamic shared memory
 
 // Without code of its own for 9.0, the device runs what was made for 8.0.
 #ifdef TINYLOOP_CUDA_SM90A
@@ -118,33 +117,28 @@ void CudaContext::synchronise() {
   check_cuda(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
 }
 
-std::byte* CudaContext::try_workspace(size_t bytes) {
-  if (workspace_.bytes() >= bytes) return workspace_.data();
-  DeviceBuffer larger(memory_, bytes, MemoryUse::workspace);
-  if (!larger) return nullptr;
-  workspace_ = std::move(larger);
-  return workspace_.data();
-}
-
 std::byte* CudaContext::workspace(size_t bytes) {
-  if (!try_workspace(bytes)) {
-    throw base::Failure(errc::out_of_memory, "kernel work space: " + std::to_string(bytes) +
-                                                 " bytes could not be allocated");
-  }
+  grow(workspace_, bytes, "kernel work space");
   return workspace_.data();
 }
 
 uint32_t* CudaContext::arrivals(size_t count) {
   const size_t bytes = count * sizeof(uint32_t);
-  if (arrivals_.bytes() >= bytes) return arrivals_.as<uint32_t>();
-  arrivals_ = {};
-  arrivals_ = DeviceBuffer(memory_, bytes, MemoryUse::workspace);
-  if (!arrivals_) {
-    throw base::Failure(errc::out_of_memory, "arrival counters: " + std::to_string(bytes) +
+  if (grow(arrivals_, bytes, "arrival counters")) {
+    check_cuda(cudaMemsetAsync(arrivals_.data(), 0, bytes, stream_.get()), "cudaMemsetAsync");
+  }
+  return arrivals_.as<uint32_t>();
+}
+
+bool CudaContext::grow(DeviceBuffer& buffer, size_t bytes, const char* what) {
+  if (buffer.bytes() >= bytes) return false;
+  DeviceBuffer larger(memory_, bytes, MemoryUse::workspace);
+  if (!larger) {
+    throw base::Failure(errc::out_of_memory, std::string(what) + ": " + std::to_string(bytes) +
                                                  " bytes could not be allocated");
   }
-  check_cuda(cudaMemsetAsync(arrivals_.data(), 0, bytes, stream_.get()), "cudaMemsetAsync");
-  return arrivals_.as<uint32_t>();
+  buffer = std::move(larger);
+  return true;
 }
 
 void CudaContext::allow_shared(const void* function, uint32_t bytes) {

@@ -70,17 +70,19 @@ class CudaContext final : public PendingWork {
   // At least `bytes` of device memory for one op's own use, contents undefined; the next op may
   // overwrite it. Grows when asked for more. Throws Failure(out_of_memory).
   std::byte* workspace(size_t bytes);
-  // The same; nullptr where the device has no more memory, with the old space intact.
-  std::byte* try_workspace(size_t bytes);
   // Counters of blocks that have arrived, all 0 between ops: who uses one leaves it at 0.
   uint32_t* arrivals(size_t count);
 
   DeviceCounters* counters() { return counters_; }
 
  private:
-  static constexpr uint32_t kPlainSharedBytes = 48u << 10;
+  // Static and dynamic shared memory together may take 48 KiB without being asked for.
+  static constexpr uint32_t kStaticShared = 4096;  // more than any kernel has
+  static constexpr uint32_t kPlainSharedBytes = (48u << 10) - kStaticShared;
 
   void start_list();
+  // Whether the buffer had to be replaced by one of `bytes`; without memory for it, it stays.
+  bool grow(DeviceBuffer& buffer, size_t bytes, const char* what);
   void allow_shared(const void* function, uint32_t bytes);
 
   int device_;

@@ -12,8 +12,14 @@ namespace tinyloop::kernels {
 
 // ---- Overlapped starts --------------------------------------------------------------------------
 // A kernel may begin while the one ahead of it still runs. It calls wait_for_previous() before it
-// reads or writes anything that ops write (weights are constant and may be read earlier), and
-// release_next() as soon as the next kernel may begin. On devices before 9.0 both do nothing.
+// writes anything or reads what the op ahead wrote, and release_next() right after that: the next
+// kernel may begin. On devices before 9.0 both do nothing.
+//
+// Ahead of its wait a kernel may read
+//   weights, which are constant;
+//   arrays that the host staged for the step: the first kernel behind their upload does not overlap
+//   with it (LaunchList::may_overlap), so they have arrived before any op's kernel begins;
+//   what ops before the one ahead wrote: that one has passed its own wait, so they have ended.
 
 __device__ inline void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900

@@ -16,6 +16,7 @@ void LaunchList::clear() {
   launches_.clear();
   bytes_.clear();
   lanes_ = kSeed;
+  added_first_ = 0;
 }
 
 KernelLaunch LaunchList::take(const void* function, const LaunchShape& shape, const void* argument,
@@ -54,8 +55,8 @@ uint64_t LaunchList::hash() const {
 }
 
 bool LaunchList::operator==(const LaunchList& other) const {
-  return lanes_ == other.lanes_ && same_bytes(launches_, other.launches_) &&
-         same_bytes(bytes_, other.bytes_);
+  return lanes_ == other.lanes_ && added_first_ == other.added_first_ &&
+         same_bytes(launches_, other.launches_) && same_bytes(bytes_, other.bytes_);
 }
 
 }  // namespace tinyloop::kernels

@@ -15,13 +15,12 @@
 
 namespace tinyloop::kernels {
 
-// How a kernel is started. A kernel with `cluster` > 1 runs in clusters of that many blocks along
-// x.
+// How a kernel is started.
 struct LaunchShape {
   dim3 grid;
   dim3 block;
   uint32_t shared_bytes = 0;
-  uint32_t cluster = 1;
+  uint32_t cluster = 1;  // blocks along x that run together and share their memory
 };
 
 struct KernelLaunch {
@@ -42,12 +41,16 @@ class LaunchList {
   void add(void (*kernel)(Argument), const LaunchShape& shape, const Argument& argument) {
     launches_.push_back(take(kernel, shape, argument));
   }
-  // Ahead of all that have been added.
+  // Ahead of all that have been added, which may not begin before it has ended.
   template <class Argument>
   void add_first(void (*kernel)(Argument), const LaunchShape& shape, const Argument& argument) {
     launches_.insert(launches_.begin(), take(kernel, shape, argument));
+    ++added_first_;
   }
   void clear();
+
+  // Whether launch `index` may begin while the one before it in the list still runs.
+  bool may_overlap(size_t index) const { return index > added_first_; }
 
   bool empty() const { return launches_.empty(); }
   size_t size() const { return launches_.size(); }
@@ -79,6 +82,7 @@ class LaunchList {
   std::vector<KernelLaunch> launches_;  // in the order in which they run
   std::vector<std::byte> bytes_;        // arguments, filled up with zeros to whole pieces
   Lanes lanes_ = kSeed;                 // of the hash
+  size_t added_first_ = 0;
 };
 
 // A zeroed struct, padding included, to be filled member by member.

@@ -1,62 +1,17 @@
 // Products for up to 16 rows: bound by the stream of weights, and by how soon a block is done.
 //
-// Eight warps share 16 outputs, each with one group of k; so 128 outputs keep 128 blocks busy. A
-// warp streams its tiles through a ring of its own in shared memory, over all the units of work
-// that its block will do. The ring fills before the rows are ready: weights do not depend on the
-// kernel ahead.
+// Eight warps, a set, share 16 outputs, each with one group of k; a block has one set or two, which
+// share its rows. A warp streams its tiles through a ring of its own in shared memory, over all the
+// units of work that it will do. The ring fills before the rows are ready: weights do not depend on
+// the kernel ahead. A block takes no more than half of a multiprocessor, as a rule, so that the
+// next kernel's blocks find room, and fill their rings, while this one still runs.
 #pragma once
 
-#include <algorithm>
-
 #include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/narrow_rows.cuh"
 #include "kernels/cuda/product_end.cuh"
-#include "kernels/cuda/row_norm.cuh"
 
 namespace tinyloop::kernels {
-
-inline constexpr int kNarrowWarps = kProductGroups;
-inline constexpr int kNarrowThreads = kNarrowWarps * kWarp;
-inline constexpr int kRowPad = 8;       // halves: rows of x start in different banks
-inline constexpr int kMostStages = 4;   // of a ring
-inline constexpr int kTilesAtOnce = 4;  // decoded side by side
-
-constexpr int narrow_matrices(ProductEnd end) {
-  return end == ProductEnd::swiglu ? 2 : 1;
-}
-// The groups' sums: [group][row][output], padded.
-constexpr int sum_pitch(int matrices) {
-  return matrices * kTileOutputs + 2;
-}
-constexpr int sum_floats(int tokens, int matrices) {
-  return kNarrowWarps * tokens * sum_pitch(matrices);
-}
-
-// Shared memory of a block: the rings, the rows, the sums twice.
-struct NarrowShape {
-  RingShape ring;
-  size_t ring_bytes;  // of a warp
-  size_t row_bytes;
-  size_t bytes;
-};
-
-inline NarrowShape narrow_shape(WeightType type, ProductEnd end, int tokens, int rows, int depth) {
-  constexpr size_t kRingBytes = 9216;
-  const int matrices = narrow_matrices(end);
-  const int group = (depth + kProductGroups - 1) / kProductGroups;
-  const size_t tile = tile_bytes(type) * size_t(matrices);
-  NarrowShape shape{};
-  const int fit = int(kRingBytes / tile);  // tiles
-  if (group <= fit) {
-    shape.ring = {std::max(group, 1), std::clamp(fit / std::max(group, 1), 1, kMostStages)};
-  } else {
-    shape.ring = {std::max(fit / 2, 1), 2};
-  }
-  shape.ring_bytes = size_t(shape.ring.stages * shape.ring.tiles) * tile;
-  shape.row_bytes = size_t(rows) * size_t(depth * kTileDepth + kRowPad) * 2;
-  shape.bytes = kNarrowWarps * shape.ring_bytes + shape.row_bytes +
-                2 * size_t(sum_floats(tokens, matrices)) * sizeof(float);
-  return shape;
-}
 
 // ---- Weights ------------------------------------------------------------------------------------
 
@@ -67,20 +22,20 @@ class TileRing {
  public:
   static constexpr int kTileBytes = int(tile_bytes(kType));
 
-  __device__ TileRing(const ProductArgs& args, uint8_t* memory, uint64_t* barriers, int first,
-                      int end, int lane)
+  // The warp's units are `unit`, `unit` + `stride` …
+  __device__ TileRing(const ProductArgs& args, uint8_t* memory, uint64_t* barriers, int unit,
+                      int stride, int first, int end, int lane)
       : args_(args),
         memory_(memory),
         barriers_(barriers),
+        stride_(stride),
         first_(first),
         end_(end),
         lane_(lane),
-        unit_(first < end ? int(blockIdx.x) : args.units),
+        unit_(first < end ? unit : args.units),
         tile_(first),
         matrix_bytes_(args.ring.tiles * kTileBytes) {
-    if (lane == 0) {
-      for (int i = 0; i < args.ring.stages; ++i) init_copy_barrier(barriers + i);
-    }
+    if (lane < args.ring.stages) init_copy_barrier(barriers + lane);
     publish_copy_barriers();
 #pragma unroll 1
     for (int i = 0; i < args.ring.stages; ++i) fetch();
@@ -99,9 +54,6 @@ class TileRing {
     }
     __syncwarp();
     fetch();
-  }
-  __device__ int bytes_of_matrix() const {
-    return matrix_bytes_;
   }
 
  private:
@@ -127,7 +79,7 @@ class TileRing {
     tile_ += count;
     if (tile_ < end_) return;
     tile_ = first_;
-    unit_ += int(gridDim.x);
+    unit_ += stride_;
   }
   __device__ const uint8_t* unit_tiles(const ProductPart& part) const {
     return part.weights.tiles +
@@ -137,61 +89,13 @@ class TileRing {
   const ProductArgs& args_;
   uint8_t* memory_;
   uint64_t* barriers_;
-  const int first_, end_, lane_;
+  const int stride_, first_, end_, lane_;
   int unit_, tile_, write_ = 0;  // of the next stage to fetch
   int read_ = 0, phase_ = 0;     // of the next stage to wait for
   const int matrix_bytes_;       // of one matrix in a stage
 };
 
-// ---- Rows ---------------------------------------------------------------------------------------
-
-// Columns [first, end) of every row → shared.
-__device__ inline void stage_rows(const ProductArgs& args, int first, int end, int pitch,
-                                  __half* shared, int lane) {
-#pragma unroll 1
-  for (int n = 0; n < args.rows; ++n) {
-    const auto* from = static_cast<const __half*>(args.x.data) + row_start(args.x, n);
-#pragma unroll 4
-    for (int col = first + lane * 8; col < end; col += kWarp * 8) {
-      const bool valid = col < args.cols;
-      copy_16(shared_address(shared + n * pitch + col), valid ? from + col : from, valid);
-    }
-  }
-  wait_all_copies();
-}
-
-// The same of one f32 row, normed. All warps together: the row's scale needs all its groups.
-__device__ inline void stage_normed_row(const ProductArgs& args, int first, int end, __half* shared,
-                                        float* group_sums, const float4* weight, int warp,
-                                        int lane) {
-  const float* from = static_cast<const float*>(args.x.data) + row_start(args.x, 0);
-  const int begin = first + lane * 4;
-  float4 kept[kNormedQuads];
-  float sum = 0.0f;
-#pragma unroll
-  for (int i = 0; i < kNormedQuads; ++i) {
-    const int c = begin + i * kNormStride;
-    kept[i] =
-        c < min(end, args.cols) ? __ldcg(reinterpret_cast<const float4*>(from + c)) : float4{};
-  }
-#pragma unroll
-  for (int i = 0; i < kNormedQuads; ++i) {
-    if (first + i * kNormStride < end) sum = add_squares(sum, kept[i]);
-  }
-  sum = warp_sum(sum);
-  if (lane == 0) group_sums[warp] = sum;
-  __syncthreads();
-  const float scale = norm_scale(group_sums, args.cols, args.eps);
-  HalfPairs halves;
-#pragma unroll
-  for (int i = 0; i < kNormedQuads; ++i) {
-    if (first + i * kNormStride >= end) break;
-    const int c = begin + i * kNormStride;
-    const float4 y = normed(kept[i], scale, weight[i]);
-    if (c < end) *reinterpret_cast<uint2*>(shared + c) = {halves(y.x, y.y), halves(y.z, y.w)};
-  }
-  halves.report(args.counters);
-}
+// ---- Products -----------------------------------------------------------------------------------
 
 // Operand B of one tile of k for eight rows, from the address of this lane's row and piece: b[step]
 // holds k low and high.
@@ -207,141 +111,257 @@ __device__ inline void load_operand(uint32_t at, uint32_t (&b)[4][2]) {
   }
 }
 
-// ---- The kernel ---------------------------------------------------------------------------------
+// The tiles of one stage, kTiles of each matrix as a rule, times the rows, added to c. The weights
+// of a tile are on their way to registers while the tile before is decoded and multiplied.
+template <WeightType kType, int kMatrices, int kEights>
+class StageProduct {
+ public:
+  // rows: the address of this lane's row and piece for each eight rows, at the stage's first tile.
+  // stage: [matrix][matrix_tiles].
+  __device__ StageProduct(const uint8_t* stage, int matrix_tiles, const uint32_t (&rows)[kEights],
+                          int lane)
+      : stage_(stage),
+        matrix_bytes_(matrix_tiles * int(tile_bytes(kType))),
+        rows_(rows),
+        lane_(lane) {}
 
-template <WeightType kType, int kEights, ProductEnd kEnd>
-__global__ void __launch_bounds__(kNarrowThreads, 2)
-    narrow_kernel(const __grid_constant__ ProductArgs args) {
-  constexpr int kTokens = kEights * 8, kMatrices = narrow_matrices(kEnd);
-  constexpr int kPitch = sum_pitch(kMatrices), kPairs = kTileOutputs / 2;
-  using Ring = TileRing<kType, kMatrices>;
-  extern __shared__ __align__(128) uint8_t memory[];
-  __shared__ uint64_t barriers[kNarrowWarps][kMostStages];
-  __shared__ float group_sums[kProductGroups];
-  const int warp = int(threadIdx.x) / kWarp, lane = int(threadIdx.x) % kWarp;
-  const int first = group_begin(warp, args.depth), end = group_begin(warp + 1, args.depth);
-  const int pitch = args.depth * kTileDepth + kRowPad;
-  auto* rows = reinterpret_cast<__half*>(memory + kNarrowWarps * args.ring_bytes);
-  auto* sums = reinterpret_cast<float*>(rows + args.rows * pitch);
-
-  // ---- What does not depend on the kernel ahead ----
-  Ring ring(args, memory + warp * args.ring_bytes, barriers[warp], first, end, lane);
-  float4 norm_weight[kNormedQuads];
-  if (args.norm_weight) {
+  __device__ void add_to(float (&c)[kMatrices][kEights][4], int tiles) {
+    constexpr int kTiles = kStageTiles / kMatrices;
+    load(0, weights_[0]);
+    if (tiles == kTiles) {
 #pragma unroll
-    for (int i = 0; i < kNormedQuads; ++i) {
-      const int c = first * kTileDepth + lane * 4 + i * kNormStride;
-      norm_weight[i] =
-          c < args.cols ? __ldg(reinterpret_cast<const float4*>(args.norm_weight + c)) : float4{};
+      for (int t = 0; t < kTiles; ++t) {
+        if (t + 1 < kTiles) load(t + 1, weights_[(t + 1) % 2]);
+        multiply(t, weights_[t % 2], c);
+      }
+      return;
+    }
+#pragma unroll 1
+    for (int t = 0; t < tiles; ++t) {
+      multiply(t, weights_[0], c);
+      if (t + 1 < tiles) load(t + 1, weights_[0]);
     }
   }
 
-  // ---- The rows, and where this thread's outputs go ----
-  wait_for_previous();
-  release_next();
-  const int token = int(threadIdx.x) / kPairs, pair = int(threadIdx.x) % kPairs * 2;
-  const bool ends = token < args.rows;  // only the first threads do
-  const int64_t y_start = ends ? row_start(args.parts[0].y, token) : 0;
-  CachePlace place = {};
-  if (kEnd == ProductEnd::qkv && ends) place = place_of_row(args.cache, token);
-  if (args.norm_weight) {
-    stage_normed_row(args, first * kTileDepth, end * kTileDepth, rows, group_sums, norm_weight,
-                     warp, lane);
-  } else {
-    stage_rows(args, first * kTileDepth, end * kTileDepth, pitch, rows, lane);
+ private:
+  using Tile = WeightTile<kType>[kMatrices];
+
+  __device__ void load(int tile, Tile& weights) {
+#pragma unroll
+    for (int m = 0; m < kMatrices; ++m) {
+      weights[m].template load<FromShared>(
+          stage_ + m * matrix_bytes_ + tile * int(tile_bytes(kType)), lane_);
+    }
   }
-  __syncwarp();  // a warp reads its own columns alone
+  __device__ void multiply(int tile, const Tile& weights, float (&c)[kMatrices][kEights][4]) {
+    uint32_t b[kEights][4][2];
+#pragma unroll
+    for (int e = 0; e < kEights; ++e) {
+      load_operand(rows_[e] + uint32_t(tile) * (kTileDepth * 2), b[e]);
+    }
+    uint32_t a[kMatrices][4][4];
+#pragma unroll
+    for (int m = 0; m < kMatrices; ++m) weights[m].decode(a[m]);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+#pragma unroll
+      for (int m = 0; m < kMatrices; ++m) {
+#pragma unroll
+        for (int e = 0; e < kEights; ++e) mma_16x8x16(c[m][e], a[m][k], b[e][k][0], b[e][k][1]);
+      }
+    }
+  }
+
+  const uint8_t* stage_;
+  const int matrix_bytes_;
+  const uint32_t (&rows_)[kEights];
+  const int lane_;
+  Tile weights_[2];
+};
+
+// ---- Units
+// ---------------------------------------------------------------------------------------
+
+// Where a thread of a block of `sets` sets stands.
+struct NarrowThread {
+  int sets;
+  int warp = int(threadIdx.x) / kWarp, lane = int(threadIdx.x) % kWarp;
+  int set = warp / kProductGroups, group = warp % kProductGroups;
+  // The outputs that it ends: a pair of one row.
+  int row = int(threadIdx.x) % kSetThreads / (kTileOutputs / 2);
+  int pair = int(threadIdx.x) % (kTileOutputs / 2) * 2;
+
+  __device__ explicit NarrowThread(int of_sets) : sets(of_sets) {}
+
+  // Units of the set: the first one, and the way to the next.
+  __device__ int first_unit() const { return int(blockIdx.x) + set * int(gridDim.x); }
+  __device__ int stride() const { return sets * int(gridDim.x); }
+};
+
+// A warp's sums of its group to [row][output].
+template <int kMatrices, int kEights>
+__device__ inline void put_sums(const float (&c)[kMatrices][kEights][4], float* to, int rows,
+                                int lane) {
+  constexpr int kPitch = sum_pitch(kMatrices);
+#pragma unroll
+  for (int e = 0; e < kEights; ++e) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int row = e * 8 + lane % 4 * 2 + i;
+      if (row >= rows) continue;
+#pragma unroll
+      for (int m = 0; m < kMatrices; ++m) {
+        float* at = to + row * kPitch + m * kTileOutputs + lane / 4;
+        at[0] = c[m][e][i];
+        at[8] = c[m][e][i + 2];
+      }
+    }
+  }
+}
+
+// Two neighbouring outputs of one row: the groups' sums, in order.
+template <int kMatrices>
+__device__ inline void add_groups(const float* from, int rows, float2 (&sum)[kMatrices]) {
+#pragma unroll
+  for (int g = 0; g < kProductGroups; ++g) {
+#pragma unroll
+    for (int m = 0; m < kMatrices; ++m) {
+      const auto next = *reinterpret_cast<const float2*>(from + g * rows * sum_pitch(kMatrices) +
+                                                         m * kTileOutputs);
+      sum[m].x += next.x;
+      sum[m].y += next.y;
+    }
+  }
+}
+
+// What does not change from unit to unit for a thread that ends outputs.
+struct NarrowTarget {
+  bool ends;        // only the first threads of a set do
+  int64_t y_start;  // of the first part
+  CachePlace place;
+
+  __device__ NarrowTarget(const ProductArgs& args, const NarrowThread& thread)
+      : ends(thread.row < args.rows),
+        y_start(ends ? row_start(args.parts[0].y, thread.row) : 0),
+        place(ends && args.end == ProductEnd::qkv ? place_of_row(args.cache, thread.row)
+                                                  : CachePlace{}) {}
+
+  __device__ ProductTarget of(const ProductArgs& args, const NarrowThread& thread, int part) const {
+    const bool apart = part > 0 && args.end != ProductEnd::qkv;  // there k and v go to the cache
+    return {args.parts[part], part, apart ? row_start(args.parts[part].y, thread.row) : y_start,
+            place};
+  }
+};
+
+// The set's units, from rows (x) and rings in shared memory to their ends.
+template <WeightType kType, int kEights, ProductEnd kEnd>
+__device__ inline void run_units(const ProductArgs& args, const NarrowThread& thread,
+                                 const NarrowTarget& to,
+                                 TileRing<kType, narrow_matrices(kEnd)>& ring, const __half* x,
+                                 int pitch, float* sums) {
+  constexpr int kMatrices = narrow_matrices(kEnd);
+  const int first = group_begin(thread.group, args.depth);
+  const int end = group_begin(thread.group + 1, args.depth);
+  const int stage_tiles = args.ring.tiles;
+  const int rows = args.rows, units = args.units;
   uint32_t operand[kEights];
 #pragma unroll
   for (int e = 0; e < kEights; ++e) {
     // Rows beyond the last one repeat it; nobody reads what they give.
-    const int row = min(e * 8 + lane % 8, args.rows - 1);
-    operand[e] = shared_address(rows + row * pitch + lane / 8 * 8);
+    const int row = min(e * 8 + thread.lane % 8, rows - 1);
+    operand[e] = shared_address(x + row * pitch + first * kTileDepth + thread.lane / 8 * 8);
   }
-
   HalfPairs halves;
 #pragma unroll 1
-  for (int unit = int(blockIdx.x), turn = 0; unit < args.units; unit += int(gridDim.x), turn ^= 1) {
+  for (int unit = thread.first_unit(); unit < units; unit += thread.stride()) {
     int part = 0;
-    if (kEnd == ProductEnd::qkv || kEnd == ProductEnd::store) {
+    if (kMatrices == 1) {
       if (args.part_count > 1 && unit >= args.parts[1].first_unit) part = 1;
       if (args.part_count > 2 && unit >= args.parts[2].first_unit) part = 2;
     }
-    const ProductPart& done = args.parts[part];
-    const int output = (unit - done.first_unit) * kTileOutputs + pair;
-    const ProductTarget target{done, part, part > 0 && ends ? row_start(done.y, token) : y_start,
-                               place};
-    float2 old = {};
-    if (kEnd == ProductEnd::add && ends) old = old_pair(target, output);
+    // All that the end needs is on its way before the products begin.
+    ProductTarget target{};
+    int output = 0;
+    float2 beside = {};
+    if (to.ends) {
+      target = to.of(args, thread, part);
+      output = (unit - target.part.first_unit) * kTileOutputs + thread.pair;
+      if (kEnd == ProductEnd::add) beside = old_pair(target, output);
+      if (kEnd == ProductEnd::qkv) beside = turn_of_pair(args, target, output);
+    }
 
     // ---- This warp's group of k ----
     float c[kMatrices][kEights][4] = {};
+    uint32_t at[kEights];
+#pragma unroll
+    for (int e = 0; e < kEights; ++e) at[e] = operand[e];
 #pragma unroll 1
-    for (int tile = first; tile < end; tile += args.ring.tiles) {
-      const uint8_t* stage = ring.wait();
-      const int count = min(args.ring.tiles, end - tile);
-      const auto multiply = [&](int t) {
-        uint32_t a[kMatrices][4][4];
-#pragma unroll
-        for (int m = 0; m < kMatrices; ++m) {
-          WeightTile<kType> weights;
-          weights.template load<FromShared>(
-              stage + m * ring.bytes_of_matrix() + t * Ring::kTileBytes, lane);
-          weights.decode(a[m]);
-        }
-#pragma unroll
-        for (int e = 0; e < kEights; ++e) {
-          uint32_t b[4][2];
-          load_operand(operand[e] + uint32_t(tile + t) * (kTileDepth * 2), b);
-#pragma unroll
-          for (int k = 0; k < 4; ++k) {
-#pragma unroll
-            for (int m = 0; m < kMatrices; ++m) {
-              mma_16x8x16(c[m][e], a[m][k], b[k][0], b[k][1]);
-            }
-          }
-        }
-      };
-      int t = 0;
-#pragma unroll 1
-      for (; t + kTilesAtOnce <= count; t += kTilesAtOnce) {
-#pragma unroll
-        for (int i = 0; i < kTilesAtOnce; ++i) multiply(t + i);
-      }
-#pragma unroll 1
-      for (; t < count; ++t) multiply(t);
+    for (int tile = first; tile < end; tile += stage_tiles) {
+      StageProduct<kType, kMatrices, kEights> product(ring.wait(), stage_tiles, at, thread.lane);
+      product.add_to(c, min(stage_tiles, end - tile));
       ring.release();
+#pragma unroll
+      for (int e = 0; e < kEights; ++e) at[e] += uint32_t(stage_tiles) * (kTileDepth * 2);
     }
 
     // ---- The groups' sums, in order ----
-    float* shared = sums + turn * sum_floats(kTokens, kMatrices);
-    float* mine = shared + (warp * kTokens + lane % 4 * 2) * kPitch + lane / 4;
-#pragma unroll
-    for (int m = 0; m < kMatrices; ++m) {
-#pragma unroll
-      for (int e = 0; e < kEights; ++e) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          mine[(e * 8 + i % 2) * kPitch + m * kTileOutputs + i / 2 * 8] = c[m][e][i];
-        }
-      }
-    }
-    __syncthreads();
-    if (!ends || output >= done.weights.outputs) continue;
+    if (unit != thread.first_unit()) sync_set(thread.set);  // the last unit's have been read
+    put_sums(c, sums + thread.group * rows * sum_pitch(kMatrices), rows, thread.lane);
+    sync_set(thread.set);
+    if (!to.ends || output >= target.part.weights.outputs) continue;
     float2 sum[kMatrices] = {};
-#pragma unroll
-    for (int w = 0; w < kNarrowWarps; ++w) {
-#pragma unroll
-      for (int m = 0; m < kMatrices; ++m) {
-        const auto next = *reinterpret_cast<const float2*>(shared + (w * kTokens + token) * kPitch +
-                                                           m * kTileOutputs + pair);
-        sum[m].x += next.x;
-        sum[m].y += next.y;
-      }
+    add_groups(sums + thread.row * sum_pitch(kMatrices) + thread.pair, rows, sum);
+    if constexpr (kEnd == ProductEnd::qkv) {
+      end_qkv(args, target, output, sum[0], beside, halves);
+    } else {
+      end_product<kEnd>(args, target, output, sum[kMatrices - 1], sum[0], beside, halves);
     }
-    end_product<kEnd>(args, target, output, sum[kMatrices - 1], sum[0], old, halves);
   }
   halves.report(args.counters);
+}
+
+// ---- The kernel ---------------------------------------------------------------------------------
+
+template <WeightType kType, int kEights, ProductEnd kEnd>
+__global__ void __launch_bounds__(register_threads(kEnd, kEights))
+    narrow_kernel(const __grid_constant__ ProductArgs args) {
+  constexpr int kMatrices = narrow_matrices(kEnd);
+  extern __shared__ __align__(128) uint8_t memory[];
+  __shared__ uint64_t barriers[kMostSets * kProductGroups][kMostStages];
+  __shared__ float group_sums[takes_norm(kEnd) ? kNormedRows : 1][kProductGroups];
+  const NarrowThread thread(int(blockDim.x) / kSetThreads);
+  const int first = group_begin(thread.group, args.depth);
+  const int end = group_begin(thread.group + 1, args.depth);
+  const int pitch = args.depth * kTileDepth + kRowPad;
+  auto* rows = reinterpret_cast<__half*>(memory + thread.sets * kProductGroups * args.ring_bytes);
+  float* sums = reinterpret_cast<float*>(rows + args.rows * pitch) +
+                thread.set * sum_floats(args.rows, kMatrices);
+
+  // ---- What does not depend on the kernel ahead ----
+  TileRing<kType, kMatrices> ring(args, memory + thread.warp * args.ring_bytes,
+                                  barriers[thread.warp], thread.first_unit(), thread.stride(),
+                                  first, end, thread.lane);
+  const NarrowTarget target(args, thread);
+  const RowShare share{first * kTileDepth, end * kTileDepth, thread.group,
+                       thread.set,         thread.sets,      thread.lane};
+
+  // ---- The rows ----
+  const auto stage_normed = [&](auto quads) {
+    const NormWeight<decltype(quads)::value> weight(args, share);
+    wait_for_previous();
+    release_next();
+    stage_normed_rows(args, share, pitch, rows, group_sums, weight);
+  };
+  if (takes_norm(kEnd) && args.norm_weight) {
+    (args.depth <= kProductGroups * 4) ? stage_normed(std::integral_constant<int, 2>{})
+                                       : stage_normed(std::integral_constant<int, 4>{});
+  } else {
+    wait_for_previous();
+    release_next();
+    stage_rows(args, share, pitch, rows);
+  }
+  thread.sets > 1 ? __syncthreads() : __syncwarp();  // one set: a warp reads its own columns alone
+  run_units<kType, kEights, kEnd>(args, thread, target, ring, rows, pitch, sums);
 }
 
 }  // namespace tinyloop::kernels

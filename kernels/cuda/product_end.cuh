@@ -5,6 +5,11 @@
 
 namespace tinyloop::kernels {
 
+// value / divisor, where the divisor is a power of two as a rule.
+__device__ inline int quotient(int value, int divisor) {
+  return (divisor & (divisor - 1)) == 0 ? value >> (31 - __clz(divisor)) : value / divisor;
+}
+
 // Where a row's keys and values go.
 struct CachePlace {
   __half* keys;  // of head 0 at the row's position
@@ -19,24 +24,30 @@ __device__ inline CachePlace place_of_row(const DevicePages& cache, int row) {
 
 // What the outputs of one thread have in common.
 struct ProductTarget {
-  const ProductPart& part;
+  ProductPart part;
   int part_index;
   int64_t row_start;  // of y
   CachePlace place;   // qkv
 };
 
+// How RoPE turns outputs `output` (even) and the next.
+__device__ inline float2 turn_of_pair(const ProductArgs& args, const ProductTarget& to,
+                                      int output) {
+  const int head_dim = args.cache.head_dim;
+  const int dim = output - quotient(output, head_dim) * head_dim;
+  return __ldg(args.cos_sin + (int64_t{to.place.position} * head_dim + dim) / 2);
+}
+
 __device__ inline void end_qkv(const ProductArgs& args, const ProductTarget& to, int output,
-                               float2 sum, HalfPairs& halves) {
-  const int head_dim = args.cache.head_dim, pairs = head_dim / 2;
-  if (to.part_index < 2) {
-    sum =
-        turned(sum, __ldg(args.cos_sin + int64_t{to.place.position} * pairs + output / 2 % pairs));
-  }
+                               float2 sum, float2 turn, HalfPairs& halves) {
+  const int head_dim = args.cache.head_dim;
+  if (to.part_index < 2) sum = turned(sum, turn);
   if (to.part_index == 0) {
     return store_pair(to.part.y, to.row_start + output, sum, true, halves);
   }
+  const int head = quotient(output, head_dim);
   __half* at = to.place.keys + (to.part_index == 2 ? args.cache.value_offset() : 0) +
-               int64_t{output / head_dim} * kPagePositions * head_dim + output % head_dim;
+               int64_t{head} * kPagePositions * head_dim + (output - head * head_dim);
   *reinterpret_cast<uint32_t*>(at) = halves(sum.x, sum.y);  // head_dim is even
 }
 
@@ -62,7 +73,7 @@ template <ProductEnd kEnd>
 __device__ inline void end_product(const ProductArgs& args, const ProductTarget& to, int output,
                                    float2 sum, float2 gate, float2 old, HalfPairs& halves) {
   if constexpr (kEnd == ProductEnd::qkv) {
-    end_qkv(args, to, output, sum, halves);
+    end_qkv(args, to, output, sum, turn_of_pair(args, to, output), halves);
   } else {
     store_pair(to.part.y, to.row_start + output,
                {ended<kEnd>(args, sum.x, gate.x, old.x), ended<kEnd>(args, sum.y, gate.y, old.y)},

@@ -18,7 +18,7 @@ cudaGraph_t record(const LaunchList& list, cudaStream_t stream, bool overlap) {
              "cudaStreamBeginCapture");
   cudaGraph_t graph = nullptr;
   try {
-    for (const KernelLaunch& launch : list.launches()) start(list, launch, stream, overlap);
+    start(list, stream, overlap);
   } catch (...) {
     cudaStreamEndCapture(stream, &graph);
     if (graph) cudaGraphDestroy(graph);
@@ -37,9 +37,8 @@ cudaGraphExec_t instantiate(cudaGraph_t graph) {
   return exec;
 }
 
-}  // namespace
-
-void start(const LaunchList& list, const KernelLaunch& launch, cudaStream_t stream, bool overlap) {
+void start_one(const LaunchList& list, const KernelLaunch& launch, cudaStream_t stream,
+               bool overlap) {
   cudaLaunchAttribute attributes[2];
   unsigned count = 0;
   if (overlap) {
@@ -63,6 +62,14 @@ void start(const LaunchList& list, const KernelLaunch& launch, cudaStream_t stre
   check_cuda(cudaLaunchKernelExC(&config, launch.function, &argument), "cudaLaunchKernelExC");
 }
 
+}  // namespace
+
+void start(const LaunchList& list, cudaStream_t stream, bool overlap) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    start_one(list, list.launches()[i], stream, overlap && list.may_overlap(i));
+  }
+}
+
 StepGraphs::~StepGraphs() {
   clear();
 }
@@ -73,7 +80,7 @@ void StepGraphs::clear() noexcept {
 
 uint64_t StepGraphs::run(const LaunchList& list, cudaStream_t stream, bool overlap) {
   if (list.size() >= kLeastLaunches && replay(list, stream, overlap)) return 1;
-  for (const KernelLaunch& launch : list.launches()) start(list, launch, stream, overlap);
+  start(list, stream, overlap);
   return list.size();
 }
 

@@ -11,10 +11,9 @@
 
 namespace tinyloop::kernels {
 
-// Starts one kernel of a list on `stream`. With `overlap`, the kernel may begin before the one
-// ahead of it has ended (programmatic dependent launch): every kernel of this library waits for it
-// before it touches what others write.
-void start(const LaunchList& list, const KernelLaunch& launch, cudaStream_t stream, bool overlap);
+// Starts the kernels of a list on `stream`. With `overlap`, one may begin before the one ahead of
+// it has ended (programmatic dependent launch): see device_tools.cuh for the rules.
+void start(const LaunchList& list, cudaStream_t stream, bool overlap);
 
 // Thread rule: the replica's thread alone. The least recently used graph makes room for a new one.
 // A graph that there is no memory for costs speed alone: its list runs kernel by kernel, and from

@@ -28,35 +28,29 @@ void number_units(ProductArgs& args, int32_t tiles) {
   if (args.end == ProductEnd::swiglu) args.units = args.parts[1].first_unit;
 }
 
-int narrow_tokens(int32_t rows) {
-  return rows <= 8 ? 8 : kNarrowRows;
-}
-
-NarrowShape narrow_shape_of(const ProductArgs& args, WeightType type) {
-  return narrow_shape(tile_type(type), args.end, narrow_tokens(args.rows), args.rows, args.depth);
-}
-
-template <WeightType kType, ProductEnd kEnd>
-void launch_narrow_as(CudaContext& cuda, const ProductArgs& args, size_t bytes) {
-  const int32_t per_sm = 2 * bytes <= cuda.shared_limit() ? 2 : 1;
-  const LaunchShape shape{unsigned(std::min(args.units, cuda.sm_count() * per_sm)), kNarrowThreads,
-                          uint32_t(bytes)};
-  if (narrow_tokens(args.rows) == 8) {
-    cuda.launch(narrow_kernel<kType, 1, kEnd>, shape, args);
-  } else {
-    cuda.launch(narrow_kernel<kType, 2, kEnd>, shape, args);
-  }
+NarrowShape narrow_shape_of(const CudaContext& cuda, const ProductArgs& args, WeightType type,
+                            int32_t rows) {
+  return narrow_shape({cuda.sm_count(), cuda.shared_limit()}, tile_type(type), args.end, rows,
+                      args.depth, args.units);
 }
 
 // At most 16 rows, which fit into shared memory.
-void launch_narrow(CudaContext& cuda, WeightType type, ProductArgs args, const NarrowShape& shape) {
+void launch_narrow(CudaContext& cuda, WeightType type, ProductArgs args) {
+  const NarrowShape shape = narrow_shape_of(cuda, args, type, args.rows);
   TINYLOOP_CHECK(shape.bytes <= cuda.shared_limit());
   args.ring = shape.ring;
   args.ring_bytes = int32_t(shape.ring_bytes);
-  number_units(args, 1);
+  const LaunchShape launch{unsigned(shape.blocks), unsigned(shape.sets * kSetThreads),
+                           uint32_t(shape.bytes)};
   with_tile_type(type, [&](auto t) {
     with_end(args.end, [&](auto e) {
-      launch_narrow_as<decltype(t)::value, decltype(e)::value>(cuda, args, shape.bytes);
+      constexpr WeightType kType = decltype(t)::value;
+      constexpr ProductEnd kEnd = decltype(e)::value;
+      if (args.rows <= 8) {
+        cuda.launch(narrow_kernel<kType, 1, kEnd>, launch, args);
+      } else {
+        cuda.launch(narrow_kernel<kType, 2, kEnd>, launch, args);
+      }
     });
   });
 }
@@ -69,23 +63,33 @@ void launch_wide(CudaContext& cuda, WeightType type, const ProductArgs& product,
   args.product = product;
   const auto row_blocks = unsigned((product.rows + kTokens - 1) / kTokens);
   const auto units = unsigned(product.units);
-  const auto shared = uint32_t(wide_shared_bytes(kTokens));
   with_tile_type(type, [&](auto t) {
     constexpr WeightType kType = decltype(t)::value;
-    if (split) {
-      cuda.launch(
-          wide_kernel<kType, kTokens, true>,
-          {{units * kProductGroups, row_blocks}, kWideThreads, shared, unsigned{kProductGroups}},
-          args);
-    } else {
-      cuda.launch(wide_kernel<kType, kTokens, false>, {{units, row_blocks}, kWideThreads, shared},
-                  args);
+    if constexpr (kTokens <= kMostSplitTokens) {
+      if (split) {
+        constexpr auto kShared = uint32_t(WideShape<kType, kTokens, true>::kBytes);
+        return cuda.launch(wide_kernel<kType, kTokens, true>,
+                           {{units * kProductGroups, row_blocks},
+                            kWideBlockThreads,
+                            kShared,
+                            unsigned{kProductGroups}},
+                           args);
+      }
     }
+    constexpr auto kShared = uint32_t(WideShape<kType, kTokens, false>::kBytes);
+    cuda.launch(wide_kernel<kType, kTokens, false>,
+                {{units, row_blocks}, kWideBlockThreads, kShared}, args);
   });
 }
 
 // Fewer rows a block, then k split over the blocks of a cluster, where there would be too few
 // blocks for the device.
+//
+// A block of 64 rows works about 256 cycles a tile (the tensor cores), of 32 rows little less (the
+// decoding). With blocks for three quarters of the multiprocessors at most a quarter of that is
+// lost; to split such a product would cost more: eight times the blocks, each with an exchange of
+// 64 x 128 sums. Split products of up to 128 rows take blocks of 64: two to a multiprocessor, which
+// of 128 rows there could not be.
 void launch_wide_product(CudaContext& cuda, WeightType type, ProductArgs args, const RowView& x) {
   number_units(args,
                (args.end == ProductEnd::swiglu ? kGroupOutputs : kWideOutputs) / kTileOutputs);
@@ -95,10 +99,10 @@ void launch_wide_product(CudaContext& cuda, WeightType type, ProductArgs args, c
   const auto fills = [&](int32_t count) { return count * 4 >= cuda.sm_count() * 3; };
   const bool split = args.rows <= 128 && !fills(blocks(64));
   if (args.rows <= 32) return launch_wide<32>(cuda, type, args, x, split);
-  if (args.rows <= 64 || (!split && !fills(blocks(128)))) {
+  if (args.rows <= 64 || split || !fills(blocks(128))) {
     return launch_wide<64>(cuda, type, args, x, split);
   }
-  launch_wide<128>(cuda, type, args, x, split);
+  launch_wide<128>(cuda, type, args, x, false);
 }
 
 struct PlainRows {
@@ -128,23 +132,23 @@ RowView plain_copy(CudaContext& cuda, const RowView& x, const ProductArgs& args)
   return y;
 }
 
-// Whether the narrow kernel can norm the row as it reads it: each block does it anew, which is
-// cheaper than a launch for one row.
+// Whether the narrow kernel can norm the rows as it reads them: each block does it anew, which is
+// cheaper than a launch.
 bool norms_on_the_way(const ProductArgs& args, const RmsNormArgs& norm) {
   const int32_t group_cols = (args.depth + kProductGroups - 1) / kProductGroups * kTileDepth;
-  return args.rows == 1 && norm.groups == 1 && is_aligned_f32(norm.x) && args.cols % 4 == 0 &&
-         group_cols <= kNormedQuads * kNormStride;
+  return takes_norm(args.end) && args.rows <= kNormedRows && norm.groups == 1 &&
+         is_aligned_f32(norm.x) && args.cols % 4 == 0 && group_cols <= kNormedQuads * kNormStride;
 }
 
 // Up to as many rows as one launch takes.
 void launch_rows(CudaContext& cuda, WeightType type, ProductArgs args, const ProductInput& input) {
-  const NarrowShape narrow = narrow_shape_of(args, type);
-  const bool fits = narrow.bytes <= cuda.shared_limit();
+  number_units(args, 1);
+  const bool fits = narrow_shape_of(cuda, args, type, args.rows).bytes <= cuda.shared_limit();
   if (input.norm && fits && norms_on_the_way(args, *input.norm)) {
     args.x = device_rows(input.norm->x);
     args.norm_weight = input.norm->weight;
     args.eps = input.norm->eps;
-    return launch_narrow(cuda, type, args, narrow);
+    return launch_narrow(cuda, type, args);
   }
   if (input.norm) rms_norm_cuda(cuda, *input.norm);
   // More rows than the narrow kernel takes, or rows of extraordinary length.
@@ -155,20 +159,15 @@ void launch_rows(CudaContext& cuda, WeightType type, ProductArgs args, const Pro
     args.cols = x.stride;
   }
   args.x = device_rows(x);
-  wide ? launch_wide_product(cuda, type, args, x) : launch_narrow(cuda, type, args, narrow);
+  wide ? launch_wide_product(cuda, type, args, x) : launch_narrow(cuda, type, args);
 }
 
 // Rows that one launch takes: all where there is the wide kernel and enough of them; else as many
 // as the narrow one's shared memory holds.
-int32_t most_rows(CudaContext& cuda, const WeightMatrix& weights, int32_t rows, ProductEnd end) {
+int32_t most_rows(const CudaContext& cuda, const ProductArgs& args, WeightType type, int32_t rows) {
   if (cuda.has_warp_groups() && rows > kNarrowRows) return rows;
-  const auto fits = [&](int32_t count) {
-    return narrow_shape(tile_type(weights.type), end, narrow_tokens(count), count,
-                        depth_tiles(weights.cols))
-               .bytes <= cuda.shared_limit();
-  };
   int32_t most = kNarrowRows;
-  while (most > 1 && !fits(most)) most /= 2;
+  while (most > 1 && narrow_shape_of(cuda, args, type, most).bytes > cuda.shared_limit()) most /= 2;
   return most;
 }
 
@@ -205,7 +204,8 @@ void launch_product(CudaContext& cuda, std::span<const ProductLayer> layers,
   args.depth = depth_tiles(first.cols);
   args.end = outcome.end;
   args.softcap = outcome.softcap;
-  const int32_t most = most_rows(cuda, first, input.rows, outcome.end);
+  number_units(args, 1);
+  const int32_t most = most_rows(cuda, args, first.type, input.rows);
   for (int32_t row = 0; row < input.rows; row += most) {
     args.rows = std::min(most, input.rows - row);
     for (size_t i = 0; i < layers.size(); ++i) {

@@ -71,7 +71,7 @@ struct ProductPart {
   TiledMatrix weights;
   DeviceRows y;
   int32_t first_unit;  // of the blocks' units of work; see the launcher
-  int32_t unused = 0;
+  int32_t unused;
 };
 
 struct ProductArgs {

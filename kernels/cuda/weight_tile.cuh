@@ -91,15 +91,25 @@ struct WeightTile;
 
 // (1024 + 16q) / 16 − 64 = q, and likewise with q − 8.
 struct NibbleDecoder {
+  // The nibbles under the mask as numbers 1024 + …: one operation, with the constant in a register;
+  // the compiler makes two of `(bits & kMask) | 0x64006400`.
+  template <uint32_t kMask>
+  __device__ static __half2 numbers(uint32_t bits) {
+    constexpr int kMaskedOr = 0xea;  // (a & b) | c
+    uint32_t r;
+    asm("lop3.b32 %0, %1, %2, %3, %4;"
+        : "=r"(r)
+        : "r"(bits), "n"(kMask), "r"(0x64006400), "n"(kMaskedOr));
+    return as_half2(r);
+  }
   // The pair q of a step's dword: numbers at bits 4q and 4q + 16, minus `zero`.
   template <int kZero>
   __device__ static __half2 pair(uint32_t dword, int q) {
-    constexpr uint32_t kBits = 0x64006400;
     const uint32_t shifted = q < 2 ? dword : dword >> 8;
     if (q % 2 == 0) {
-      return __hsub2(as_half2((shifted & 0x000f000f) | kBits), splat(1024.0f + kZero));
+      return __hsub2(numbers<0x000f000f>(shifted), splat(1024.0f + kZero));
     }
-    return __hfma2(as_half2((shifted & 0x00f000f0) | kBits), splat(0.0625f), splat(-64.0f - kZero));
+    return __hfma2(numbers<0x00f000f0>(shifted), splat(0.0625f), splat(-64.0f - kZero));
   }
 };
 

@@ -1,38 +1,176 @@
 // Products for more than 16 rows, on the warp-group tensor cores of compute capability 9.0.
 //
-// A block is two warp groups, each with 64 outputs (of the gate and of the up matrix where both are
-// wanted). Weights go from memory to registers, become FP16 there and are multiplied from there: no
-// weight is decoded twice for the rows of a block. Rows come through shared memory, several tiles
-// ahead, by the tensor copy engine.
+// A block is two warp groups that multiply, each with 64 outputs (of the gate and of the up matrix
+// where both are wanted), and a third that fills the stages they read: rows by the tensor copy
+// engine, weights by plain copies. Weights become FP16 in registers and are multiplied from there:
+// no weight is decoded twice for the rows of a block. Nothing in the loop over k waits for the
+// whole block: a warp waits for a stage, and for its warp group's products.
 #pragma once
 
-#include <cooperative_groups.h>
+#include <cstddef>
+#include <cstring>
 
+#include "kernels/cuda/copies.cuh"
 #include "kernels/cuda/mma.cuh"
-#include "kernels/cuda/product_end.cuh"
 #include "kernels/cuda/tensor_map.h"
+#include "kernels/cuda/wide_end.cuh"
+#include "kernels/cuda/wide_shape.cuh"
 
 namespace tinyloop::kernels {
 
-inline constexpr int kWideThreads = 256;
-inline constexpr int kGroupOutputs = 64;  // of a warp group
-inline constexpr int kWideOutputs = 2 * kGroupOutputs;
-inline constexpr int kStages = 4;
-inline constexpr int kRowBytes = kTileDepth * 2;
 // CUtensorMap aligns the whole as the copy engine wants it.
 struct WideArgs {
   CUtensorMap rows;
   ProductArgs product;
 };
 
-inline constexpr int kSumPitch = kWideOutputs + 4;  // floats: columns start in different banks
+// ---- Stages -------------------------------------------------------------------------------------
 
-// Shared memory: the stages of rows, later the sums; with room to begin at a multiple of 1024.
-constexpr size_t wide_shared_bytes(int tokens) {
-  const size_t stages = size_t(kStages) * size_t(tokens) * kRowBytes;
-  const size_t sums = size_t(tokens) * kSumPitch * sizeof(float);
-  return (stages > sums ? stages : sums) + 1024;
+// Fills the stages: the work of kFillWarps warps, each of which asks for its share of every stage.
+// Lane l of warp f asks for the weights of warp kShare · f + l; lane 0 for the rows of tile f too.
+template <class Shape>
+class StageFiller {
+ public:
+  static constexpr int kShare = kWideWarps / kFillWarps;
+
+  // `weights`: of that warp, where there is such a one.
+  __device__ StageFiller(const CUtensorMap* map, const uint8_t* weights, uint8_t* memory,
+                         typename Shape::Barriers& barriers, int first_tile, int tiles,
+                         int first_row, int warp, int lane)
+      : map_(map),
+        weights_(weights),
+        memory_(memory),
+        barriers_(barriers),
+        first_tile_(first_tile),
+        tiles_(tiles),
+        first_row_(first_row),
+        warp_(warp),
+        lane_(lane) {}
+
+  // Weights of the first stages. Others may use the barriers after the block has synchronised.
+  __device__ void start() const {
+    if (warp_ == 0 && lane_ == 0) init_barriers();
+    publish_copy_barriers();
+    sync_threads<2, kFillWarps * kWarp>();
+#pragma unroll 1
+    for (int i = 0; i < min(Shape::kStages, fills()); ++i) fill_weights(i, i);
+  }
+
+  // Once the rows are in memory: all the rest.
+  __device__ void run() const {
+    const int count = fills();
+#pragma unroll 1
+    for (int i = 0; i < min(Shape::kStages, count); ++i) fill_rows(i, i);
+    int stage = 0, phase = 0;
+#pragma unroll 1
+    for (int i = Shape::kStages; i < count; ++i) {
+      wait_copy_barrier(barriers_.empty + stage, phase);
+      fill_weights(i, stage);
+      fill_rows(i, stage);
+      if (++stage == Shape::kStages) {
+        stage = 0;
+        phase ^= 1;
+      }
+    }
+  }
+
+ private:
+  __device__ void init_barriers() const {
+    prefetch_map(map_);
+    for (int i = 0; i < Shape::kStages; ++i) {
+      init_barrier(barriers_.full + i, kFillWarps);
+      init_barrier(barriers_.empty + i, kWideWarps);
+    }
+    if (!Shape::kSplit) return;
+    init_barrier(&barriers_.received, 1);
+    expect_bytes(&barriers_.received, Shape::kReceivedBytes);
+  }
+
+  __device__ int fills() const {
+    return (tiles_ + Shape::kStageTiles - 1) / Shape::kStageTiles;
+  }
+  __device__ int tiles_of(int fill) const {
+    return min(Shape::kStageTiles, tiles_ - fill * Shape::kStageTiles);
+  }
+
+  // Says what to expect of the rows as well.
+  __device__ void fill_weights(int fill, int stage) const {
+    const int tiles = tiles_of(fill), bytes = tiles * Shape::kTileBytes;
+    if (lane_ == 0) {
+      expect_bytes(barriers_.full + stage,
+                   bytes * kShare + (warp_ < tiles ? Shape::kTileRowBytes : 0));
+    }
+    __syncwarp();
+    if (lane_ >= kShare) return;
+    copy_bulk(memory_ + Shape::kWeightsAt +
+                  (stage * kWideWarps + warp_ * kShare + lane_) * Shape::kWarpStageBytes,
+              weights_ + fill * Shape::kWarpStageBytes, bytes, barriers_.full + stage);
+  }
+
+  __device__ void fill_rows(int fill, int stage) const {
+    if (lane_ != 0 || warp_ >= tiles_of(fill)) return;
+    copy_box(memory_ + stage * Shape::kStageRowBytes + warp_ * Shape::kTileRowBytes, map_,
+             (first_tile_ + fill * Shape::kStageTiles + warp_) * kTileDepth, first_row_,
+             barriers_.full + stage);
+  }
+
+  const CUtensorMap* map_;
+  const uint8_t* weights_;
+  uint8_t* memory_;
+  typename Shape::Barriers& barriers_;
+  const int first_tile_, tiles_, first_row_, warp_, lane_;
+};
+
+// ---- Weights ------------------------------------------------------------------------------------
+
+// `kPieces` pieces of 16 bytes a lane. Lanes begin with different ones, so that eight neighbours
+// meet all banks, and turn them into their order afterwards.
+template <int kPieces>
+__device__ inline void load_turned(uint4 (&pieces)[kPieces], const uint8_t* codes, int lane) {
+  const int turn = lane * kPieces / 8 % kPieces;
+  const auto* from = reinterpret_cast<const uint4*>(codes) + lane * kPieces;
+#pragma unroll
+  for (int i = 0; i < kPieces; ++i) pieces[i] = from[(i + turn) % kPieces];
+#pragma unroll
+  for (int bit = 1; bit < kPieces; bit *= 2) {
+    uint4 turned[kPieces];
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      const uint4 &stays = pieces[i], &comes = pieces[(i + kPieces - bit) % kPieces];
+      const bool moves = (turn & bit) != 0;
+      turned[i] = {moves ? comes.x : stays.x, moves ? comes.y : stays.y, moves ? comes.z : stays.z,
+                   moves ? comes.w : stays.w};
+    }
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) pieces[i] = turned[i];
+  }
 }
+
+template <WeightType kType>
+__device__ inline WeightTile<kType> shared_tile(const uint8_t* tile, int lane) {
+  WeightTile<kType> weights;
+  if constexpr (kType == WeightType::f16) {
+    load_turned(weights.numbers, tile, lane);
+  } else if constexpr (kType == WeightType::q8_0) {
+    load_turned(weights.codes, tile, lane);
+    weights.scales = FromShared::load_8(tile + tile_code_bytes(kType) + lane / 4 * 8);
+  } else {
+    weights.template load<FromShared>(tile, lane);
+  }
+  return weights;
+}
+
+// The compiler does not decode before this point what it finds decoded after it.
+template <WeightType kType>
+__device__ inline void pin(WeightTile<kType>& weights) {
+  uint32_t words[sizeof(weights) / sizeof(uint32_t)];
+  memcpy(words, &weights, sizeof(weights));
+#pragma unroll
+  for (uint32_t& word : words) asm volatile("" : "+r"(word)::"memory");
+  memcpy(&weights, words, sizeof(weights));
+}
+
+// ---- Products -----------------------------------------------------------------------------------
 
 // The compiler must not move reads of the sums across the wait for the products.
 template <int kCount>
@@ -41,189 +179,223 @@ __device__ inline void pin(float (&values)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(values[i])::"memory");
 }
 
+// A multiplying warp's way through the stages. Places move along with the stage: the compiler would
+// work them out anew at every stage, from the block's place in the cluster on.
+template <class Shape>
+class StageReader {
+ public:
+  static constexpr int kSums = Shape::kTokens / 2;  // a thread's share of 64 x kTokens
+  using Tile = WeightTile<Shape::kType>;
+  // FP16 weights are operands as they come; they are loaded when no products are on their way. For
+  // others kPending steps of 16 values of k, each a group of its own, are on their way while the
+  // next operands are made.
+  static constexpr bool kDecodes = Shape::kType != WeightType::f16;
+  static constexpr int kPending = 2;
+
+  __device__ StageReader(const uint8_t* memory, typename Shape::Barriers& barriers, int warp,
+                         int lane)
+      : weights_(memory + Shape::kWeightsAt + warp * Shape::kWarpStageBytes),
+        rows_(uint32_t(swizzled_operand(shared_address(memory)))),
+        full_(shared_address(barriers.full)),
+        lane_(lane) {}
+
+  __device__ void wait() const {
+    wait_barrier(full_, phase_);
+    if (!kDecodes) wait_products<0>();
+  }
+  __device__ Tile tile(int i) const {
+    return shared_tile<Shape::kType>(weights_ + i * Shape::kTileBytes, lane_);
+  }
+
+  // The products of tile kTile of the stage, added to the sums or in place of them.
+  template <int kTile>
+  __device__ void multiply(Tile& weights, bool add, float (&sums)[kSums]) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      if (kDecodes) pin(weights);
+      uint32_t operands[4][4];
+      weights.decode(operands);
+      if (kDecodes || k == 0) begin_products();
+      wgmma_k16(sums, operands[k], rows(kTile * (Shape::kTileRowBytes >> 4) + k * 2), k > 0 || add);
+      if (kDecodes || k == 3) commit_products();
+      if (kDecodes) wait_products<kPending>();
+      // Those that read the stage before this one have ended.
+      if (kTile == 0 && k == (kDecodes ? kPending - 1 : 0) && releases_) arrive_barrier(read_);
+    }
+  }
+
+  __device__ void advance() {
+    constexpr int kEmptyAt = offsetof(typename Shape::Barriers, empty);
+    releases_ = lane_ == 0;
+    read_ = full_ + kEmptyAt;
+    const bool wraps = ++stage_ == Shape::kStages;
+    const int step = wraps ? 1 - Shape::kStages : 1;
+    if (wraps) stage_ = 0;
+    phase_ ^= int(wraps);
+    weights_ += step * Shape::kStageWeightBytes;
+    rows_ += uint32_t(step * (Shape::kStageRowBytes >> 4));
+    full_ += uint32_t(step * int(sizeof(uint64_t)));
+  }
+
+ private:
+  // Operand B. The low half is the address: adding to it alone is cheaper.
+  __device__ uint64_t rows(int at) const {
+    return swizzled_operand(0) >> 32 << 32 | (rows_ + uint32_t(at));
+  }
+
+  const uint8_t* weights_;  // of the warp
+  uint32_t rows_, full_;
+  const int lane_;
+  int stage_ = 0, phase_ = 0;
+  bool releases_ = false;
+  uint32_t read_ = 0;  // the barrier of the stage before
+};
+
+// The products of `tiles` tiles: of one group of k where k is split, else of all of them, the
+// groups' sums added up in order.
+template <class Shape, int kSums>
+__device__ inline void add_products(StageReader<Shape>& stages, int tiles, int depth,
+                                    float (&total)[kSums]) {
+  float sums[kSums];
+#pragma unroll
+  for (int i = 0; i < kSums; ++i) sums[i] = total[i] = 0.0f;
+  if (tiles == 0) return;  // a group without tiles
+  int tile = 0, group = 0, group_first = 0, group_end = 0;
+  const auto end_group = [&] {
+    wait_products<0>();
+    pin(sums);
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) total[i] = Shape::kSplit ? sums[i] : total[i] + sums[i];
+  };
+  const auto next_group = [&] {
+    group_first = tile;
+    while (group_end == tile) group_end = group_begin(++group, depth);
+  };
+  // False after the last tile.
+  const auto step = [&]<int kTile>(std::integral_constant<int, kTile>, auto& weights) {
+    stages.template multiply<kTile>(weights, tile != group_first, sums);
+    if (++tile == tiles) return false;
+    if (!Shape::kSplit && tile == group_end) {
+      end_group();
+      next_group();
+    }
+    return true;
+  };
+  if (!Shape::kSplit) next_group();
+#pragma unroll 1
+  for (;; stages.advance()) {
+    stages.wait();
+    auto first = stages.tile(0), second = stages.tile(Shape::kStageTiles - 1);
+    if (!step(std::integral_constant<int, 0>{}, first)) break;
+    if (Shape::kStageTiles == 1) continue;
+    if (!step(std::integral_constant<int, 1>{}, second)) break;
+  }
+  end_group();
+}
+
+// ---- The kernel ---------------------------------------------------------------------------------
+
 template <WeightType kType, int kTokens, bool kSplit>
-__global__ void __launch_bounds__(kWideThreads, kSplit&& kTokens <= 64 ? 2 : 1)
+__global__ void __launch_bounds__(kWideBlockThreads, WideShape<kType, kTokens, kSplit>::kBlocks)
     wide_kernel(const __grid_constant__ WideArgs wide) {
+  using Shape = WideShape<kType, kTokens, kSplit>;
+  using End = WideEnd<Shape>;
   const ProductArgs& args = wide.product;
-  namespace cg = cooperative_groups;
-  constexpr int kSums = kTokens / 2;  // a thread's share of 64 x kTokens
   extern __shared__ uint8_t unaligned[];
-  __shared__ CachePlace places[kTokens];
-  __shared__ uint64_t arrived[kStages];  // a stage's rows
-  uint8_t* memory = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
-  const int group = int(threadIdx.x) / 128, warp = int(threadIdx.x) % 128 / kWarp;
-  const int lane = int(threadIdx.x) % kWarp;
+  __shared__ WideTargets<kTokens> targets;
+  uint8_t* memory =
+      unaligned + (kOperandAlign - shared_address(unaligned) % kOperandAlign) % kOperandAlign;
+  auto& barriers = *reinterpret_cast<typename Shape::Barriers*>(memory + Shape::kBarriersAt);
+  const int warp = int(threadIdx.x) / kWarp, lane = int(threadIdx.x) % kWarp;
+
+  // ---- Which outputs, which rows, which k ----
   const int rank = kSplit ? int(blockIdx.x) % kProductGroups : 0;
   const int unit = kSplit ? int(blockIdx.x) / kProductGroups : int(blockIdx.x);
   const int first_row = int(blockIdx.y) * kTokens;
   const bool paired = args.end == ProductEnd::swiglu;
-
-  // ---- Which outputs ----
-  int part_index = paired ? group : 0;
+  int part_index = 0;  // of y
   for (int p = 1; p < args.part_count && !paired; ++p) {
     if (unit >= args.parts[p].first_unit) part_index = p;
   }
-  const ProductPart part = args.parts[part_index];
+  const ProductPart& part = args.parts[part_index];
   const int unit_tiles = (paired ? kGroupOutputs : kWideOutputs) / kTileOutputs;
-  const int unit_tile = (unit - (paired ? 0 : part.first_unit)) * unit_tiles;
-  // Beyond the matrix the last tile stands in; its sums are not stored.
-  const int row_tile = min(unit_tile + (paired ? 0 : group * 4) + warp, part.weights.row_tiles - 1);
-  const int64_t tiles = int64_t{row_tile} * args.depth;
+  const int unit_tile = (unit - part.first_unit) * unit_tiles;
   const int begin = kSplit ? group_begin(rank, args.depth) : 0;
   const int end = kSplit ? group_begin(rank + 1, args.depth) : args.depth;
-
-  // ---- First weights, then, once they are ready, first rows ----
-  constexpr int kTileBytes = int(tile_bytes(kType)), kStageBytes = kTokens * kRowBytes;
-  // FP16 weights are multiplied from the registers that they were loaded into: these must not be
-  // loaded again before the products have read them.
-  constexpr bool kInPlace = kType == WeightType::f16;
-  const uint8_t* weights_at = part.weights.tiles + (tiles + begin) * kTileBytes;
-  WeightTile<kType> ahead[2];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    if (begin + i < end) ahead[i].template load<FromStream>(weights_at + i * kTileBytes, lane);
-  }
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < kStages; ++i) init_copy_barrier(arrived + i);
-  }
-  publish_copy_barriers();
-  __syncthreads();
-  wait_for_previous();
-  release_next();
-  for (int n = int(threadIdx.x); n < kTokens && args.end == ProductEnd::qkv; n += kWideThreads) {
-    if (first_row + n < args.rows) places[n] = place_of_row(args.cache, first_row + n);
-  }
-  const auto load_rows = [&](int tile) {  // by one thread
-    const int stage = (tile - begin) % kStages;
-    copy_box(memory + stage * kStageBytes, &wide.rows, tile * kTileDepth, first_row, kStageBytes,
-             arrived + stage);
+  const auto weights_of = [&](int w) {
+    const TiledMatrix& matrix = args.parts[paired ? w / 4 : part_index].weights;
+    // Beyond the matrix the last tile stands in; its sums are not stored.
+    const int row_tile = min(unit_tile + (paired ? w % 4 : w), matrix.row_tiles - 1);
+    return matrix.tiles + (int64_t{row_tile} * args.depth + begin) * Shape::kTileBytes;
   };
-  if (threadIdx.x == 0) {
-    for (int tile = begin; tile < min(begin + kStages - 2, end); ++tile) load_rows(tile);
+
+  // ---- The warp group that fills the stages ----
+  if (warp >= kWideWarps) {
+    using Filler = StageFiller<Shape>;
+    const int filler_warp = warp - kWideWarps;
+    const Filler filler(&wide.rows,
+                        weights_of(filler_warp * Filler::kShare + min(lane, Filler::kShare - 1)),
+                        memory, barriers, begin, end - begin, first_row, filler_warp, lane);
+    filler.start();
+    sync_threads<3, kWideBlockThreads>();
+    if (kSplit) arrive_cluster_relaxed();  // others may count on this block's barriers
+    give_registers<Shape::kFewRegisters>();
+    wait_for_previous();
+    release_next();
+    filler.run();
+    if (kSplit) {  // as the others, who use both
+      wait_cluster();
+      arrive_cluster_relaxed();
+      wait_cluster();
+    }
+    return;
   }
+
+  // ---- What does not depend on the kernel ahead ----
+  const End ends(args, part, part_index, first_row, unit_tile * kTileOutputs, targets);
+  sync_threads<3, kWideBlockThreads>();
+  if (kSplit) arrive_cluster_relaxed();
+  take_registers<Shape::kManyRegisters>();
+  StageReader<Shape> stages(memory, barriers, warp, lane);
 
   // ---- Products ----
-  float sums[kSums], total[kSplit ? 1 : kSums] = {};
-  uint32_t a[2][4][4];
-#pragma unroll
-  for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
-  int add = 0;
-  const uint64_t first_operand = swizzled_operand(shared_address(memory));
-  int stage = 0, phase = 0;
-  const auto multiply = [&](int tile, WeightTile<kType>& weights, uint32_t(&operand)[4][4]) {
-    weights.decode(operand);
-    const auto load_next = [&] {
-      if (tile + 2 < end) {
-        weights.template load<FromStream>(weights_at + 2 * kTileBytes, lane);
-      }
-      weights_at += kTileBytes;
-    };
-    if constexpr (!kInPlace) load_next();
-    __syncthreads();  // the products of tile − 2 have ended everywhere
-    if (threadIdx.x == 0 && tile + kStages - 2 < end) load_rows(tile + kStages - 2);
-    wait_copy_barrier(arrived + stage, phase);
-    const uint64_t rows = first_operand + uint64_t(stage * (kStageBytes >> 4));
-    begin_products();
-#pragma unroll
-    for (int step = 0; step < 4; ++step) {
-      wgmma_k16(sums, operand[step], rows + uint64_t(step) * 2, add | step);
-    }
-    commit_products();
-    if constexpr (kInPlace) {
-      wait_products<0>();
-      load_next();
-    }
-    add = 1;
-    stage = stage + 1 == kStages ? 0 : stage + 1;
-    if (stage == 0) phase ^= 1;
-  };
-  int tile = begin;
-  for (int g = kSplit ? rank : 0; g < (kSplit ? rank + 1 : kProductGroups); ++g) {
-    const int group_end = group_begin(g + 1, args.depth);
-    if (tile == group_end) continue;
-    add = 0;
-    for (; tile + 1 < group_end; tile += 2) {
-      multiply(tile, ahead[0], a[0]);
-      wait_products<1>();
-      multiply(tile + 1, ahead[1], a[1]);
-      wait_products<1>();
-    }
-    if (tile < group_end) {
-      multiply(tile, ahead[0], a[0]);
-      ++tile;
-      const WeightTile<kType> next = ahead[0];  // the tiles ahead change places
-      ahead[0] = ahead[1];
-      ahead[1] = next;
-    }
-    wait_products<0>();
-    pin(sums);
-    if constexpr (!kSplit) {
-#pragma unroll
-      for (int s = 0; s < kSums; ++s) total[s] += sums[s];
-    }
+  wait_for_previous();
+  release_next();
+  float2 before[End::kSplitPairs];
+  if constexpr (kSplit) {
+    with_end(args.end, [&](auto e) { ends.template load<decltype(e)::value>(0, before); });
   }
-  wait_products<0>();
-  pin(sums);
-  __syncthreads();
-
-  // ---- Sums to shared memory, [row][output] ----
-  auto* shared = reinterpret_cast<float*>(memory);
-#pragma unroll
-  for (int s = 0; s < kSums; ++s) {
-    const int token = s / 4 * 8 + lane % 4 * 2 + s % 2;
-    const int output = group * kGroupOutputs + warp * kTileOutputs + lane / 4 + s % 4 / 2 * 8;
-    shared[token * kSumPitch + output] = kSplit ? sums[s] : total[kSplit ? 0 : s];
-  }
+  float sums[kTokens / 2];  // a thread's share of 64 x kTokens
+  add_products(stages, end - begin, args.depth, sums);
 
   // ---- Ends ----
-  const int unit_outputs = paired ? kGroupOutputs : kWideOutputs;
-  const int tokens = kSplit ? kTokens / kProductGroups : kTokens;
-  const int first_token = rank * tokens;
-  if constexpr (kSplit) {
-#if __CUDA_ARCH__ >= 900
-    cg::this_cluster().sync();
-#endif
-  } else {
-    __syncthreads();
-  }
+  sync_threads<1, kWideThreads>();  // nobody reads the stages any more
+  auto* shared = reinterpret_cast<float*>(memory);
+  share_sums(sums, shared);
   HalfPairs halves;
-  for (int i = int(threadIdx.x); i < tokens * unit_outputs / 2; i += kWideThreads) {
-    const int token = first_token + i * 2 / unit_outputs, output = i * 2 % unit_outputs;
-    const int row = first_row + token, row_output = unit_tile * kTileOutputs + output;
-    if (row >= args.rows || row_output >= part.weights.outputs) continue;
-    const ProductTarget target{part, part_index, row_start(part.y, row), places[token]};
-    float2 old = {};
-    if (args.end == ProductEnd::add) old = old_pair(target, row_output);
-    const int gate_place = token * kSumPitch + output;
-    const int sum_place = paired ? gate_place + kGroupOutputs : gate_place;
-    float2 sum = {}, gate = {};
-    const auto add_sums = [&](const float* from) {
-      const auto next = *reinterpret_cast<const float2*>(from + sum_place);
-      sum.x += next.x;
-      sum.y += next.y;
-      if (!paired) return;
-      const auto next_gate = *reinterpret_cast<const float2*>(from + gate_place);
-      gate.x += next_gate.x;
-      gate.y += next_gate.y;
-    };
-    if constexpr (kSplit) {
-#if __CUDA_ARCH__ >= 900
-#pragma unroll
-      for (int r = 0; r < kProductGroups; ++r) {
-        add_sums(cg::this_cluster().map_shared_rank(shared, r));
-      }
-#endif
-    } else {
-      add_sums(shared);
+  if constexpr (kSplit) {
+    publish_to_copies();
+    sync_threads<1, kWideThreads>();
+    wait_cluster();  // since the prologue
+    uint8_t* received = memory + Shape::kReceivedAt;
+    if (threadIdx.x < kProductGroups) {
+      const int to = (rank + int(threadIdx.x)) % kProductGroups;
+      send_to_rank(received + rank * Shape::kSliceBytes, memory + to * Shape::kSliceBytes,
+                   Shape::kSliceBytes, &barriers.received, to);
     }
-    with_end(args.end, [&](auto end_kind) {
-      end_product<decltype(end_kind)::value>(args, target, row_output, sum, gate, old, halves);
+    wait_copy_barrier(&barriers.received, 0);
+    arrive_cluster_relaxed();
+    with_end(args.end, [&](auto e) {
+      ends.template finish_split<decltype(e)::value>(reinterpret_cast<const float*>(received),
+                                                     before, halves);
     });
+    halves.report(args.counters);
+    wait_cluster();  // all have received what this block sent
+  } else {
+    sync_threads<1, kWideThreads>();
+    with_end(args.end, [&](auto e) { ends.template finish<decltype(e)::value>(shared, halves); });
+    halves.report(args.counters);
   }
-  halves.report(args.counters);
-#if __CUDA_ARCH__ >= 900
-  if constexpr (kSplit) cg::this_cluster().sync();  // others still read this block's sums
-#endif
 }
 
 }  // namespace tinyloop::kernels

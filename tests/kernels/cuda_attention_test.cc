@@ -13,10 +13,14 @@ using kernels::ScalarType;
 
 constexpr int32_t kContexts[] = {1, 15, 16, 17, 63, 64, 65, 255, 256, 257, 1000, 4095};
 constexpr int32_t kGroups[] = {1, 3, 4, 8, 32};
-constexpr int32_t kHeadDims[] = {64, 128, 34};
-constexpr int32_t kWindows[] = {0, 16, 300};
+// Whole operands, then some with a rest: of few dimensions, of many, and one no vector fits.
+constexpr int32_t kHeadDims[] = {64, 128, 24, 80, 34};
+constexpr int32_t kWindows[] = {0, 16, 300, 1500};
 constexpr int32_t kKvHeads = 2;
 constexpr int32_t kLongestRun = 70;  // rows of a prefill
+// Rows beside one another: so few that each is shared by the blocks of a cluster, so many that each
+// has one block, and some between.
+constexpr int32_t kOthers[] = {0, 64, 200};
 
 class CudaAttentionTest : public OpTest {
  protected:
@@ -65,9 +69,10 @@ class CudaAttentionTest : public OpTest {
     return q;
   }
   std::vector<float> run(const CacheRows& rows) {
-    const OpMatrix q(backend(), rows.count(), cols(), RowLayout::scattered, random(),
-                     queries_of(rows), ScalarType::f16);
-    const OpMatrix out(backend(), rows.count(), cols(), RowLayout::scattered, random());
+    const auto layout = random().below(2) == 0 ? RowLayout::dense : RowLayout::scattered;
+    const OpMatrix q(backend(), rows.count(), cols(), layout, random(), queries_of(rows),
+                     ScalarType::f16);
+    const OpMatrix out(backend(), rows.count(), cols(), layout, random());
     const DeviceCacheRows device_rows(backend(), rows, group_);
     backend().attention(
         {q.view(), out.view(), cache_->view(device_rows), rows.count(), shape().heads});
@@ -81,6 +86,21 @@ class CudaAttentionTest : public OpTest {
     CacheRows rows;
     for (int32_t i = 0; i < count; ++i) rows.add(table, row - before + i);
     return rows;
+  }
+  // The last row of every table beside `others` more of any, in any order.
+  CacheRows mixed(int32_t others) {
+    constexpr auto kTables = int32_t(std::size(kContexts));
+    CacheRows rows, shuffled;
+    for (int32_t table = 0; table < kTables; ++table) rows.add(table, kContexts[table] - 1);
+    for (int32_t i = 0; i < others; ++i) {
+      const int32_t table = random().below(kTables);
+      const int32_t first = std::max(0, kContexts[table] - kLongestRun);
+      rows.add(table, first + random().below(kContexts[table] - first));
+    }
+    for (int32_t r : random().distinct(rows.count(), rows.count())) {
+      shuffled.add(rows.tables[size_t(r)], rows.positions[size_t(r)]);
+    }
+    return shuffled;
   }
   // The results of the rows that are the last of their table.
   void expect_alone(const CacheRows& rows, const std::vector<float>& got,
@@ -112,12 +132,10 @@ TEST_P(CudaAttentionTest, ARowHasTheSameBitsAloneInAPrefillAndBesideOthers) {
                      << "head_dim " << head_dim << ", window " << window << ", group " << group);
         choose_group(group);
         std::vector<std::vector<float>> alone;
-        CacheRows mixed;  // the rows of all tables beside 64 of others, in any order
         for (int32_t table = 0; table < kTables; ++table) {
           CacheRows one;
           one.add(table, kContexts[table] - 1);
           alone.push_back(run(one));
-          mixed.add(table, kContexts[table] - 1);
         }
         for (int32_t table = 0; table < kTables; ++table) {
           for (int32_t count : {2, 5, 16, 17, 2 + random().below(kLongestRun - 1), kLongestRun}) {
@@ -125,16 +143,10 @@ TEST_P(CudaAttentionTest, ARowHasTheSameBitsAloneInAPrefillAndBesideOthers) {
             expect_alone(rows, run(rows), alone);
           }
         }
-        for (int32_t i = 0; i < 64; ++i) {
-          const int32_t table = random().below(kTables);
-          const int32_t first = std::max(0, kContexts[table] - kLongestRun);
-          mixed.add(table, first + random().below(kContexts[table] - first));
+        for (int32_t others : kOthers) {
+          const CacheRows rows = mixed(others);
+          expect_alone(rows, run(rows), alone);
         }
-        CacheRows shuffled;
-        for (int32_t r : random().distinct(mixed.count(), mixed.count())) {
-          shuffled.add(mixed.tables[size_t(r)], mixed.positions[size_t(r)]);
-        }
-        expect_alone(shuffled, run(shuffled), alone);
       }
     }
   }

@@ -139,6 +139,20 @@ TEST(LaunchList, AFirstLaunchRunsAheadAndLeavesTheOthersAlone) {
   EXPECT_FALSE(list == behind);
 }
 
+// What runs ahead brings arrays that kernels read before they wait for the one ahead of them.
+TEST(LaunchList, NothingOverlapsWithWhatRunsAhead) {
+  LaunchList list = list_of(large());
+  // What stands ahead of a list may be a copy, which promises nothing.
+  for (size_t i = 0; i < list.size(); ++i) EXPECT_EQ(list.may_overlap(i), i > 0) << i;
+  list.add_first(second_kernel, kShape, Small{3});
+  list.add_first(second_kernel, kShape, Small{4});
+  for (size_t i = 0; i < list.size(); ++i) EXPECT_EQ(list.may_overlap(i), i > 2) << i;
+  list.clear();
+  list.add(first_kernel, kShape, Small{1});
+  list.add(second_kernel, kShape, Small{2});
+  EXPECT_TRUE(list.may_overlap(1));
+}
+
 // What was in the list before leaves no trace, and copies are whole.
 TEST(LaunchList, ClearedListsAreAsNew) {
   LaunchList list;
