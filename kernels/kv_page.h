@@ -63,9 +63,12 @@ struct QueryTiles {
   int32_t most_context = 0;  // no row attends to more positions
 };
 
-// The pages that a batch of rows may touch in one attention layer. All arrays are device memory.
-// Row r uses the page table tables[row_table[r]]: page addresses pages[tables[t] + p / 16], of
-// which only those that hold attended or written positions are set (the others are null).
+// The pages that a batch of rows may touch in one attention layer. All arrays are device memory
+// that the host has filled: no op writes them. The rows of one table follow one another at
+// consecutive positions, and no row writes a page that another table reads: attention may read keys
+// of earlier passes while those of this one are still being stored. Row r uses the page table
+// tables[row_table[r]]: page addresses pages[tables[t] + p / 16], of which only those that hold
+// attended or written positions are set (the others are null).
 struct KvView {
   KvLayout layout;
   size_t layer_offset = 0;  // bytes from a page's start to this layer's share

@@ -3,7 +3,7 @@
 // Eight warps, a set, share 16 outputs, each with one group of k; a block has one set or two, which
 // share its rows. A warp streams its tiles through a ring of its own in shared memory, over all the
 // units of work that it will do. The ring fills before the rows are ready: weights do not depend on
-// the kernel ahead. A block takes no more than half of a multiprocessor, as a rule, so that the
+// the kernel ahead. A block takes about half of a multiprocessor, as a rule, so that the
 // next kernel's blocks find room, and fill their rings, while this one still runs.
 #pragma once
 

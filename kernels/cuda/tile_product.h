@@ -5,7 +5,7 @@
 // values of k at a time, in order; the groups' sums are added in order, in FP32. Which kernel runs,
 // how many rows it takes at once and how the work is spread change none of that:
 //
-//   narrow  up to 16 rows: a block takes 16 outputs, each of its 8 warps one group
+//   narrow  up to 16 rows: a set of 8 warps takes 16 outputs at a time, each warp one group
 //
 //   wide    more rows, on compute capability 9.0: a block takes 128 outputs and up to 128 rows,
 //           group after group
