@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(StreamShape<kDim, kTileWarps>::kWarps* kWarp)
                                       range.low, range.high, keys, keys + Shape::kBlockHalves,
                                       thread);
   };
-  // Positions before those of this step's rows were written in earlier steps.
+  // Positions before those of this pass's rows are complete (kernels/kv_page.h).
   const bool early = (first_block + 1) * kBlockPositions <= tile.position;
   if (early) load(first_block);
   wait_for_previous();

@@ -37,11 +37,7 @@ __global__ void __launch_bounds__(kThreads) rms_norm_kernel(const RmsNormParams 
     const int c = first + i * kNormStride;
     kept[i] = c < end ? load_four(args.x, from, c, args.cols, args.aligned) : float4{};
   }
-  float sum = 0.0f;
-#pragma unroll
-  for (int i = 0; i < kNormedQuads; ++i) {
-    if (first + i * kNormStride < end) sum = add_squares(sum, kept[i]);
-  }
+  float sum = squares_of(kept, first, end);
   for (int c = first + kNormedQuads * kNormStride; c < end; c += kNormStride) {
     sum = add_squares(sum, load_four(args.x, from, c, args.cols, args.aligned));
   }

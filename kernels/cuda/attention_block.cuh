@@ -50,11 +50,6 @@ struct AttentionParams {
   float scale;             // log2(e) / sqrt(head_dim)
 };
 
-// Dimensions of a head as the kernels for narrow tiles see it: filled up with zeros.
-inline int narrow_dim(const AttentionParams& args) {
-  return args.cache.head_dim <= 64 ? 64 : 128;
-}
-
 // ---- Tiles --------------------------------------------------------------------------------------
 
 // Positions [low, high) that some query of the tile attends to. Rows of a tile are consecutive: the

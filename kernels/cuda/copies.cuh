@@ -37,7 +37,7 @@ __device__ inline void wait_all_copies() {
 // ---- Barriers -----------------------------------------------------------------------------------
 // In shared memory. A phase ends when as many arrivals and bytes as it expects have come.
 
-// A barrier in shared memory whose phase ends with the `count`th arrival.
+// `count`: arrivals that end a phase.
 __device__ inline void init_barrier(uint64_t* barrier, int count) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count)
@@ -127,7 +127,7 @@ __device__ inline void copy_box(uint8_t* to, const void* map, int col, int row, 
 
 __device__ inline void init_copy_barrier(uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+  init_barrier(barrier, 1);
 #else
   asm volatile("mbarrier.init.shared.b64 [%0], 32;" ::"r"(shared_address(barrier)) : "memory");
 #endif

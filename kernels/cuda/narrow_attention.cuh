@@ -404,10 +404,8 @@ __global__ void __launch_bounds__(kAttentionThreads, kDim == 64 ? 4 : 3)
   const int thread = int(threadIdx.x), warp = thread / kWarp, lane = thread % kWarp;
 
   // ---- First keys ----
-  // What the host has staged is complete before any kernel of the step begins. Every kernel waits
-  // for the one ahead of it before it releases the next, so what was written before the kernel
-  // immediately ahead is complete, too: of the cache, all positions before those of this step's
-  // rows. Both may be read while that kernel still runs.
+  // Ahead of the wait (device_tools.cuh): of the cache, positions before those of this pass's rows
+  // are complete (kernels/kv_page.h).
   const int part = int(blockIdx.x) % args.parts, item = int(blockIdx.x) / args.parts;
   const int kv_head = item % args.cache.kv_heads;
   const QueryTile tile = load_tile(args, item / args.cache.kv_heads);

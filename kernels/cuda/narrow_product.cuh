@@ -126,7 +126,7 @@ class StageProduct {
         lane_(lane) {}
 
   __device__ void add_to(float (&c)[kMatrices][kEights][4], int tiles) {
-    constexpr int kTiles = kStageTiles / kMatrices;
+    constexpr int kTiles = kRingTiles / kMatrices;
     load(0, weights_[0]);
     if (tiles == kTiles) {
 #pragma unroll
@@ -149,8 +149,7 @@ class StageProduct {
   __device__ void load(int tile, Tile& weights) {
 #pragma unroll
     for (int m = 0; m < kMatrices; ++m) {
-      weights[m].template load<FromShared>(
-          stage_ + m * matrix_bytes_ + tile * int(tile_bytes(kType)), lane_);
+      weights[m].load(stage_ + m * matrix_bytes_ + tile * int(tile_bytes(kType)), lane_);
     }
   }
   __device__ void multiply(int tile, const Tile& weights, float (&c)[kMatrices][kEights][4]) {
@@ -179,8 +178,7 @@ class StageProduct {
   Tile weights_[2];
 };
 
-// ---- Units
-// ---------------------------------------------------------------------------------------
+// ---- Units --------------------------------------------------------------------------------------
 
 // Where a thread of a block of `sets` sets stands.
 struct NarrowThread {
@@ -311,11 +309,7 @@ __device__ inline void run_units(const ProductArgs& args, const NarrowThread& th
     if (!to.ends || output >= target.part.weights.outputs) continue;
     float2 sum[kMatrices] = {};
     add_groups(sums + thread.row * sum_pitch(kMatrices) + thread.pair, rows, sum);
-    if constexpr (kEnd == ProductEnd::qkv) {
-      end_qkv(args, target, output, sum[0], beside, halves);
-    } else {
-      end_product<kEnd>(args, target, output, sum[kMatrices - 1], sum[0], beside, halves);
-    }
+    end_product<kEnd>(args, target, output, sum[kMatrices - 1], sum[0], beside, halves);
   }
   halves.report(args.counters);
 }
@@ -327,8 +321,8 @@ __global__ void __launch_bounds__(register_threads(kEnd, kEights))
     narrow_kernel(const __grid_constant__ ProductArgs args) {
   constexpr int kMatrices = narrow_matrices(kEnd);
   extern __shared__ __align__(128) uint8_t memory[];
-  __shared__ uint64_t barriers[kMostSets * kProductGroups][kMostStages];
-  __shared__ float group_sums[takes_norm(kEnd) ? kNormedRows : 1][kProductGroups];
+  __shared__ uint64_t barriers[kMostSets * kProductGroups][kRingStages];
+  __shared__ float group_sums[takes_norm(kEnd) ? kNarrowRows : 1][kProductGroups];
   const NarrowThread thread(int(blockDim.x) / kSetThreads);
   const int first = group_begin(thread.group, args.depth);
   const int end = group_begin(thread.group + 1, args.depth);

@@ -11,11 +11,7 @@ namespace tinyloop::kernels {
 // A barrier of one set's threads.
 __device__ inline void sync_set(int set) {
   static_assert(kMostSets == 2);
-  if (set == 0) {
-    asm volatile("bar.sync 1, %0;" ::"n"(kSetThreads) : "memory");
-  } else {
-    asm volatile("bar.sync 2, %0;" ::"n"(kSetThreads) : "memory");
-  }
+  set == 0 ? sync_threads<1, kSetThreads>() : sync_threads<2, kSetThreads>();
 }
 
 // What a warp brings to shared memory: the columns of its group, of every `sets`th row.
@@ -99,12 +95,7 @@ __device__ inline void stage_normed_some(const ProductArgs& args, const RowShare
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int row = first_row + r * sets;
-      float sum = 0.0f;
-#pragma unroll
-      for (int i = 0; i < kQuads; ++i) {
-        if (share.first + i * kNormStride < share.end) sum = add_squares(sum, kept[r][i]);
-      }
-      sum = warp_sum(sum);
+      const float sum = warp_sum(squares_of(kept[r], share.first, share.end));
       if (share.lane == 0 && row < rows) group_sums[row][share.group] = sum;
     }
     sync_set(share.set);

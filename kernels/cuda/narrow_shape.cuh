@@ -10,9 +10,9 @@ namespace tinyloop::kernels {
 inline constexpr int kSetThreads = kProductGroups * kWarp;
 inline constexpr int kMostSets = 2;
 inline constexpr int kRowPad = 8;       // halves: rows of x start in different banks
-inline constexpr int kMostStages = 4;   // of a ring
-inline constexpr int kStageTiles = 4;   // of a ring's stage, over all matrices, at most
-inline constexpr int kNormedRows = 16;  // that a block can norm
+inline constexpr int kRingStages = 4;   // of a ring
+inline constexpr int kRingTiles = 4;    // of a ring's stage, over all matrices, at most
+inline constexpr int kNarrowRows = 16;  // at most
 
 constexpr int narrow_matrices(ProductEnd end) {
   return end == ProductEnd::swiglu ? 2 : 1;
@@ -64,13 +64,13 @@ inline NarrowShape narrow_shape(const NarrowDevice& device, WeightType type, Pro
   const size_t share = device.shared_limit * 17 / 32;
   const size_t budget = std::max(rest < share ? (share - rest) / warps : 0, kLeastRing);
   const size_t tile = tile_bytes(type) * size_t(matrices);
-  shape.ring.tiles = std::min(group, kStageTiles / matrices);
+  shape.ring.tiles = std::min(group, kRingTiles / matrices);
   while (shape.ring.tiles > 1 && size_t(shape.ring.tiles) * tile * 2 > budget) {
     shape.ring.tiles /= 2;
   }
   const size_t stage = size_t(shape.ring.tiles) * tile;
   const int wanted = turns * ((group + shape.ring.tiles - 1) / shape.ring.tiles);
-  shape.ring.stages = std::clamp(int(budget / stage), 1, std::min(wanted, kMostStages));
+  shape.ring.stages = std::clamp(int(budget / stage), 1, std::min(wanted, kRingStages));
   shape.ring_bytes = size_t(shape.ring.stages) * stage;
   shape.bytes = warps * shape.ring_bytes + rest;
   return shape;

@@ -68,16 +68,18 @@ __device__ inline float2 old_pair(const ProductTarget& to, int output) {
   return old;
 }
 
-// Outputs `output` (even) and the next of one row. `gate` is read by swiglu, `old` by add.
+// Outputs `output` (even) and the next of one row. `gate` is read by swiglu; `beside` is what was
+// there for add, the pair's turn for qkv.
 template <ProductEnd kEnd>
 __device__ inline void end_product(const ProductArgs& args, const ProductTarget& to, int output,
-                                   float2 sum, float2 gate, float2 old, HalfPairs& halves) {
+                                   float2 sum, float2 gate, float2 beside, HalfPairs& halves) {
   if constexpr (kEnd == ProductEnd::qkv) {
-    end_qkv(args, to, output, sum, turn_of_pair(args, to, output), halves);
+    end_qkv(args, to, output, sum, beside, halves);
   } else {
-    store_pair(to.part.y, to.row_start + output,
-               {ended<kEnd>(args, sum.x, gate.x, old.x), ended<kEnd>(args, sum.y, gate.y, old.y)},
-               output + 1 < to.part.weights.outputs, halves);
+    store_pair(
+        to.part.y, to.row_start + output,
+        {ended<kEnd>(args, sum.x, gate.x, beside.x), ended<kEnd>(args, sum.y, gate.y, beside.y)},
+        output + 1 < to.part.weights.outputs, halves);
   }
 }
 

@@ -18,6 +18,17 @@ __device__ inline float add_squares(float sum, float4 v) {
   return __fmaf_rn(v.w, v.w, sum);
 }
 
+// Of a lane's first quads, which begin at column `first`, those ahead of `end`.
+template <int kQuads>
+__device__ inline float squares_of(const float4 (&kept)[kQuads], int first, int end) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kQuads; ++i) {
+    if (first + i * kNormStride < end) sum = add_squares(sum, kept[i]);
+  }
+  return sum;
+}
+
 // Elements col … col + 3 of a row that begins at `start`; zeros beyond `cols`.
 __device__ inline float4 load_four(const DeviceRows& rows, int64_t start, int col, int cols,
                                    bool aligned) {

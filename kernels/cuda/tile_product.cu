@@ -10,8 +10,6 @@ namespace tinyloop::kernels {
 
 namespace {
 
-constexpr int32_t kNarrowRows = 16;
-
 bool is_plain(const RowView& x, int32_t cols) {
   return x.type == ScalarType::f16 && x.stride % 8 == 0 && cols % 8 == 0 &&
          reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
@@ -35,8 +33,7 @@ NarrowShape narrow_shape_of(const CudaContext& cuda, const ProductArgs& args, We
 }
 
 // At most 16 rows, which fit into shared memory.
-void launch_narrow(CudaContext& cuda, WeightType type, ProductArgs args) {
-  const NarrowShape shape = narrow_shape_of(cuda, args, type, args.rows);
+void launch_narrow(CudaContext& cuda, WeightType type, ProductArgs args, const NarrowShape& shape) {
   TINYLOOP_CHECK(shape.bytes <= cuda.shared_limit());
   args.ring = shape.ring;
   args.ring_bytes = int32_t(shape.ring_bytes);
@@ -136,19 +133,19 @@ RowView plain_copy(CudaContext& cuda, const RowView& x, const ProductArgs& args)
 // cheaper than a launch.
 bool norms_on_the_way(const ProductArgs& args, const RmsNormArgs& norm) {
   const int32_t group_cols = (args.depth + kProductGroups - 1) / kProductGroups * kTileDepth;
-  return takes_norm(args.end) && args.rows <= kNormedRows && norm.groups == 1 &&
+  return takes_norm(args.end) && args.rows <= kNarrowRows && norm.groups == 1 &&
          is_aligned_f32(norm.x) && args.cols % 4 == 0 && group_cols <= kNormedQuads * kNormStride;
 }
 
-// Up to as many rows as one launch takes.
+// Up to as many rows as one launch takes; units are numbered by row tiles.
 void launch_rows(CudaContext& cuda, WeightType type, ProductArgs args, const ProductInput& input) {
-  number_units(args, 1);
-  const bool fits = narrow_shape_of(cuda, args, type, args.rows).bytes <= cuda.shared_limit();
+  const NarrowShape narrow = narrow_shape_of(cuda, args, type, args.rows);
+  const bool fits = narrow.bytes <= cuda.shared_limit();
   if (input.norm && fits && norms_on_the_way(args, *input.norm)) {
     args.x = device_rows(input.norm->x);
     args.norm_weight = input.norm->weight;
     args.eps = input.norm->eps;
-    return launch_narrow(cuda, type, args);
+    return launch_narrow(cuda, type, args, narrow);
   }
   if (input.norm) rms_norm_cuda(cuda, *input.norm);
   // More rows than the narrow kernel takes, or rows of extraordinary length.
@@ -159,7 +156,7 @@ void launch_rows(CudaContext& cuda, WeightType type, ProductArgs args, const Pro
     args.cols = x.stride;
   }
   args.x = device_rows(x);
-  wide ? launch_wide_product(cuda, type, args, x) : launch_narrow(cuda, type, args);
+  wide ? launch_wide_product(cuda, type, args, x) : launch_narrow(cuda, type, args, narrow);
 }
 
 // Rows that one launch takes: all where there is the wide kernel and enough of them; else as many

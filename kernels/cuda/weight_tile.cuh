@@ -52,34 +52,15 @@ __device__ inline __half2 pick(uint32_t pair, int which) {
   return which ? __high2half2(as_half2(pair)) : __low2half2(as_half2(pair));
 }
 
-// Read once by one block: no use keeping it near.
-__device__ inline uint4 load_stream_16(const void* at) {
-  uint4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(at));
-  return v;
+__device__ inline uint4 load_16(const void* shared) {
+  return *static_cast<const uint4*>(shared);
 }
-__device__ inline uint2 load_stream_8(const void* at) {
-  uint2 v;
-  asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];"
-               : "=r"(v.x), "=r"(v.y)
-               : "l"(at));
-  return v;
+__device__ inline uint2 load_8(const void* shared) {
+  return *static_cast<const uint2*>(shared);
 }
-
-// Where a tile is read from: the stream of weights in memory, or a copy in shared memory.
-struct FromStream {
-  __device__ static uint4 load_16(const void* at) { return load_stream_16(at); }
-  __device__ static uint2 load_8(const void* at) { return load_stream_8(at); }
-};
-struct FromShared {
-  __device__ static uint4 load_16(const void* at) { return *static_cast<const uint4*>(at); }
-  __device__ static uint2 load_8(const void* at) { return *static_cast<const uint2*>(at); }
-};
 
 // ---- One type each ------------------------------------------------------------------------------
-// load() takes where a tile begins; decode() gives the four operands (one a step
+// load() takes where a tile begins in shared memory; decode() gives the four operands (one a step
 // of 16 values of k).
 //
 // An FP16 number with the bits 0x6400 | u is 1024 + u, exactly, for u < 1024: codes become numbers
@@ -118,10 +99,9 @@ struct WeightTile<WeightType::q4_0> {
   uint4 codes;
   uint2 scales;
 
-  template <class From>
   __device__ void load(const uint8_t* tile, int lane) {
-    codes = From::load_16(tile + lane * 16);
-    scales = From::load_8(tile + 512 + lane / 4 * 8);
+    codes = load_16(tile + lane * 16);
+    scales = load_8(tile + 512 + lane / 4 * 8);
   }
   __device__ void decode(uint32_t (&a)[4][4]) const {
     const uint32_t dwords[4] = {codes.x, codes.y, codes.z, codes.w};
@@ -141,10 +121,9 @@ struct WeightTile<WeightType::q4_1> {
   uint4 codes;
   uint4 scales;
 
-  template <class From>
   __device__ void load(const uint8_t* tile, int lane) {
-    codes = From::load_16(tile + lane * 16);
-    scales = From::load_16(tile + 512 + lane / 4 * 16);
+    codes = load_16(tile + lane * 16);
+    scales = load_16(tile + 512 + lane / 4 * 16);
   }
   __device__ void decode(uint32_t (&a)[4][4]) const {
     const uint32_t dwords[4] = {codes.x, codes.y, codes.z, codes.w};
@@ -166,11 +145,10 @@ struct WeightTile<WeightType::q8_0> {
   uint4 codes[2];
   uint2 scales;
 
-  template <class From>
   __device__ void load(const uint8_t* tile, int lane) {
-    codes[0] = From::load_16(tile + lane * 32);
-    codes[1] = From::load_16(tile + lane * 32 + 16);
-    scales = From::load_8(tile + 1024 + lane / 4 * 8);
+    codes[0] = load_16(tile + lane * 32);
+    codes[1] = load_16(tile + lane * 32 + 16);
+    scales = load_8(tile + 1024 + lane / 4 * 8);
   }
   __device__ void decode(uint32_t (&a)[4][4]) const {
     const uint32_t dwords[8] = {codes[0].x, codes[0].y, codes[0].z, codes[0].w,
@@ -193,11 +171,10 @@ template <>
 struct WeightTile<WeightType::f16> {
   uint4 numbers[4];
 
-  template <class From>
   __device__ void load(const uint8_t* tile, int lane) {
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
-      numbers[step] = From::load_16(tile + lane * 64 + step * 16);
+      numbers[step] = load_16(tile + lane * 64 + step * 16);
     }
   }
   __device__ void decode(uint32_t (&a)[4][4]) const {

@@ -145,12 +145,8 @@ class WideEnd {
   __device__ void store(int token, int output, float2 sum, float2 gate, float2 before,
                         HalfPairs& halves) const {
     if (!has<kEnd>(token, output)) return;
-    const ProductTarget to = target<kEnd>(token);
-    if constexpr (kEnd == ProductEnd::qkv) {
-      end_qkv(args_, to, first_output_ + output, sum, before, halves);
-    } else {
-      end_product<kEnd>(args_, to, first_output_ + output, sum, gate, before, halves);
-    }
+    end_product<kEnd>(args_, target<kEnd>(token), first_output_ + output, sum, gate, before,
+                      halves);
   }
 
   const ProductArgs& args_;

@@ -153,9 +153,9 @@ __device__ inline WeightTile<kType> shared_tile(const uint8_t* tile, int lane) {
     load_turned(weights.numbers, tile, lane);
   } else if constexpr (kType == WeightType::q8_0) {
     load_turned(weights.codes, tile, lane);
-    weights.scales = FromShared::load_8(tile + tile_code_bytes(kType) + lane / 4 * 8);
+    weights.scales = load_8(tile + tile_code_bytes(kType) + lane / 4 * 8);
   } else {
-    weights.template load<FromShared>(tile, lane);
+    weights.load(tile, lane);
   }
   return weights;
 }

@@ -31,6 +31,10 @@ struct WideShape {
   // Of a thread that multiplies, of one that does not; together what the block starts with.
   static constexpr int kManyRegisters = kBlocks == 2 ? 104 : 232;
   static constexpr int kFewRegisters = kBlocks == 2 ? 32 : 40;
+  static constexpr int kStartRegisters = (64 << 10) / (kBlocks * kWideBlockThreads) / 8 * 8;
+  // Who asks for more than the block has waits for ever.
+  static_assert(kWideThreads * kManyRegisters + kFillWarps * kWarp * kFewRegisters <=
+                kWideBlockThreads * kStartRegisters);
 
   // A stage: tiles of k, with the rows of each and the weights of every warp, side by side.
   static constexpr int kTileBytes = int(tile_bytes(kType));
