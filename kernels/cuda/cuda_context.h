@@ -33,6 +33,9 @@ struct DeviceCounters {
   unsigned long long saturated = 0;  // Backend::saturated
 };
 
+// Bytes of shared memory that no kernel exceeds beside what it asks for at its start.
+inline constexpr uint32_t kStaticShared = 4096;
+
 // Thread rule: one thread at a time; that of the replica once it serves.
 class CudaContext final : public PendingWork {
  public:
@@ -77,7 +80,6 @@ class CudaContext final : public PendingWork {
 
  private:
   // Static and dynamic shared memory together may take 48 KiB without being asked for.
-  static constexpr uint32_t kStaticShared = 4096;  // more than any kernel has
   static constexpr uint32_t kPlainSharedBytes = (48u << 10) - kStaticShared;
 
   void start_list();

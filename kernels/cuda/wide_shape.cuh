@@ -66,7 +66,7 @@ struct WideShape {
   static_assert(!kSplit || kTokens <= kMostSplitTokens);
   static_assert(kStageTiles <= kFillWarps);
   static_assert(kStages >= 2 && kReceivedAt >= size_t{kProductGroups} * kSliceBytes);
-  static_assert(kBlocks * (kBytes + 4096) <= size_t{228} << 10);
+  static_assert(kBlocks * (kBytes + kStaticShared) <= size_t{228} << 10);
 };
 
 }  // namespace tinyloop::kernels
