@@ -45,6 +45,20 @@ int make_current(int device) {
   return device;
 }
 
+// Of the current device's code.
+void check_registers(const void* function, int wanted) {
+  cudaFuncAttributes attributes;
+  check_cuda(cudaFuncGetAttributes(&attributes, function), "cudaFuncGetAttributes");
+  if (attributes.numRegs >= wanted) return;
+  const char* name = "of unknown name";
+  if (cudaFuncGetName(&name, function) != cudaSuccess) cudaGetLastError();
+  throw base::Failure(errc::internal, std::string("kernel ") + name + " was compiled with " +
+                                          std::to_string(attributes.numRegs) +
+                                          " registers a thread, but its warp groups share out " +
+                                          std::to_string(wanted) +
+                                          ": they would wait for the rest for ever");
+}
+
 }  // namespace
 
 CudaStream::CudaStream(int device) {
@@ -141,14 +155,18 @@ bool CudaContext::grow(DeviceBuffer& buffer, size_t bytes, const char* what) {
   return true;
 }
 
-void CudaContext::allow_shared(const void* function, uint32_t bytes) {
-  uint32_t& allowed = shared_allowed_[function];
-  if (allowed >= bytes) return;
+void CudaContext::prepare(const void* function, uint32_t shared_bytes, int start_registers) {
+  auto entry = shared_allowed_.find(function);
+  if (entry != shared_allowed_.end() && entry->second >= shared_bytes) return;
   make_current(device_);
-  check_cuda(
-      cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)),
-      "cudaFuncSetAttribute");
-  allowed = bytes;
+  if (entry == shared_allowed_.end()) {
+    if (start_registers > 0) check_registers(function, start_registers);
+    entry = shared_allowed_.emplace(function, 0u).first;
+  }
+  check_cuda(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  int(shared_bytes)),
+             "cudaFuncSetAttribute");
+  entry->second = shared_bytes;
 }
 
 }  // namespace tinyloop::kernels

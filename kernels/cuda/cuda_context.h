@@ -53,10 +53,16 @@ class CudaContext final : public PendingWork {
   cudaStream_t stream() const { return stream_.get(); }
 
   // Puts a kernel behind those collected before. Its shared memory may exceed 48 KiB.
+  // `start_registers`: where warp groups of the kernel hand registers to each other, how many a
+  // thread they count on at the start. Compiled with fewer it would wait for ever; then this throws
+  // Failure(internal).
   template <class Argument>
-  void launch(void (*kernel)(Argument), const LaunchShape& shape, const Argument& argument) {
+  void launch(void (*kernel)(Argument), const LaunchShape& shape, const Argument& argument,
+              int start_registers = 0) {
     const auto* function = reinterpret_cast<const void*>(kernel);
-    if (shape.shared_bytes > kPlainSharedBytes) allow_shared(function, shape.shared_bytes);
+    if (shape.shared_bytes > kPlainSharedBytes || start_registers > 0) {
+      prepare(function, shape.shared_bytes, start_registers);
+    }
     list_.add(kernel, shape, argument);
   }
 
@@ -85,7 +91,8 @@ class CudaContext final : public PendingWork {
   void start_list();
   // Whether the buffer had to be replaced by one of `bytes`; without memory for it, it stays.
   bool grow(DeviceBuffer& buffer, size_t bytes, const char* what);
-  void allow_shared(const void* function, uint32_t bytes);
+  // Work for the first launch of a kernel, and for one with more shared memory than any before.
+  void prepare(const void* function, uint32_t shared_bytes, int start_registers);
 
   int device_;
   int sm_count_ = 0;

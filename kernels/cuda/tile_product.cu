@@ -64,18 +64,19 @@ void launch_wide(CudaContext& cuda, WeightType type, const ProductArgs& product,
     constexpr WeightType kType = decltype(t)::value;
     if constexpr (kTokens <= kMostSplitTokens) {
       if (split) {
-        constexpr auto kShared = uint32_t(WideShape<kType, kTokens, true>::kBytes);
+        using Shape = WideShape<kType, kTokens, true>;
         return cuda.launch(wide_kernel<kType, kTokens, true>,
                            {{units * kProductGroups, row_blocks},
                             kWideBlockThreads,
-                            kShared,
+                            uint32_t(Shape::kBytes),
                             unsigned{kProductGroups}},
-                           args);
+                           args, Shape::kStartRegisters);
       }
     }
-    constexpr auto kShared = uint32_t(WideShape<kType, kTokens, false>::kBytes);
+    using Shape = WideShape<kType, kTokens, false>;
     cuda.launch(wide_kernel<kType, kTokens, false>,
-                {{units, row_blocks}, kWideBlockThreads, kShared}, args);
+                {{units, row_blocks}, kWideBlockThreads, uint32_t(Shape::kBytes)}, args,
+                Shape::kStartRegisters);
   });
 }
 

@@ -28,7 +28,8 @@ struct WideShape {
   // can bring their weights while those of this one work.
   static constexpr int kBlocks =
       kSplit || kTokens <= 32 || (kTokens == 64 && kType != WeightType::f16) ? 2 : 1;
-  // Of a thread that multiplies, of one that does not; together what the block starts with.
+  // Of a thread that multiplies, of one that does not; together what the block starts with, which
+  // is what the compiler makes of the launch bounds (CudaContext::launch checks it).
   static constexpr int kManyRegisters = kBlocks == 2 ? 104 : 232;
   static constexpr int kFewRegisters = kBlocks == 2 ? 32 : 40;
   static constexpr int kStartRegisters = (64 << 10) / (kBlocks * kWideBlockThreads) / 8 * 8;
