@@ -280,6 +280,8 @@ __global__ void __launch_bounds__(kAttentionThreads, kDim == 64 ? 4 : 3)
     }
     cooperative_groups::this_cluster().sync();  // until here the first block reads the others'
   }
+#else
+  if (args.parts > 1) __trap();  // never launched without CudaContext::has_warp_groups()
 #endif
   halves.report(args.counters);
 }

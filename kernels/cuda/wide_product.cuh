@@ -298,6 +298,7 @@ __device__ inline void add_products(StageReader<Shape>& stages, int tiles, int d
 template <WeightType kType, int kTokens, bool kSplit>
 __global__ void __launch_bounds__(kWideBlockThreads, WideShape<kType, kTokens, kSplit>::kBlocks)
     wide_kernel(const __grid_constant__ WideArgs wide) {
+#ifdef TINYLOOP_WGMMA
   using Shape = WideShape<kType, kTokens, kSplit>;
   using End = WideEnd<Shape>;
   const ProductArgs& args = wide.product;
@@ -396,6 +397,9 @@ __global__ void __launch_bounds__(kWideBlockThreads, WideShape<kType, kTokens, k
     with_end(args.end, [&](auto e) { ends.template finish<decltype(e)::value>(shared, halves); });
     halves.report(args.counters);
   }
+#else
+  __trap();  // never launched without CudaContext::has_warp_groups()
+#endif
 }
 
 }  // namespace tinyloop::kernels
