@@ -3,10 +3,13 @@
 #pragma once
 
 #include "kernels/cuda/copies.cuh"
-#include "kernels/cuda/narrow_shape.cuh"
+#include "kernels/cuda/narrow_shape.h"
 #include "kernels/cuda/row_norm.cuh"
+#include "kernels/cuda/tile_product.h"
 
 namespace tinyloop::kernels {
+
+inline constexpr int kSetThreads = kProductGroups * kWarp;
 
 // A barrier of one set's threads.
 __device__ inline void sync_set(int set) {

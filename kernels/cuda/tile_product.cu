@@ -26,10 +26,11 @@ void number_units(ProductArgs& args, int32_t tiles) {
   if (args.end == ProductEnd::swiglu) args.units = args.parts[1].first_unit;
 }
 
-NarrowShape narrow_shape_of(const CudaContext& cuda, const ProductArgs& args, WeightType type,
-                            int32_t rows) {
-  return narrow_shape({cuda.sm_count(), cuda.shared_limit()}, tile_type(type), args.end, rows,
-                      args.depth, args.units);
+NarrowDevice narrow_device(const CudaContext& cuda) {
+  return {cuda.sm_count(), cuda.shared_limit()};
+}
+NarrowProduct narrow_product(const ProductArgs& args, WeightType type) {
+  return {tile_type(type), args.end, args.depth, args.units};
 }
 
 // At most 16 rows, which fit into shared memory.
@@ -140,7 +141,8 @@ bool norms_on_the_way(const ProductArgs& args, const RmsNormArgs& norm) {
 
 // Up to as many rows as one launch takes; units are numbered by row tiles.
 void launch_rows(CudaContext& cuda, WeightType type, ProductArgs args, const ProductInput& input) {
-  const NarrowShape narrow = narrow_shape_of(cuda, args, type, args.rows);
+  const NarrowShape narrow =
+      narrow_shape(narrow_device(cuda), narrow_product(args, type), args.rows);
   const bool fits = narrow.bytes <= cuda.shared_limit();
   if (input.norm && fits && norms_on_the_way(args, *input.norm)) {
     args.x = device_rows(input.norm->x);
@@ -149,7 +151,7 @@ void launch_rows(CudaContext& cuda, WeightType type, ProductArgs args, const Pro
     return launch_narrow(cuda, type, args, narrow);
   }
   if (input.norm) rms_norm_cuda(cuda, *input.norm);
-  // More rows than the narrow kernel takes, or rows of extraordinary length.
+  // More rows than the narrow kernel takes, or such as it cannot take.
   const bool wide = args.rows > kNarrowRows || (cuda.has_warp_groups() && !fits);
   RowView x = input.x;
   if ((wide && x.index) || !is_plain(x, args.cols)) {
@@ -160,13 +162,13 @@ void launch_rows(CudaContext& cuda, WeightType type, ProductArgs args, const Pro
   wide ? launch_wide_product(cuda, type, args, x) : launch_narrow(cuda, type, args, narrow);
 }
 
-// Rows that one launch takes: all where there is the wide kernel and enough of them; else as many
-// as the narrow one's shared memory holds.
+// Rows that one launch takes: all where there is the wide kernel, and enough of them or such as the
+// narrow one cannot take; else as many as that one's shared memory holds.
 int32_t most_rows(const CudaContext& cuda, const ProductArgs& args, WeightType type, int32_t rows) {
   if (cuda.has_warp_groups() && rows > kNarrowRows) return rows;
-  int32_t most = kNarrowRows;
-  while (most > 1 && narrow_shape_of(cuda, args, type, most).bytes > cuda.shared_limit()) most /= 2;
-  return most;
+  const int32_t most = narrow_rows(narrow_device(cuda), narrow_product(args, type));
+  TINYLOOP_CHECK(most > 0 || cuda.has_warp_groups());
+  return most > 0 ? most : rows;
 }
 
 RmsNormArgs from_row(const RmsNormArgs& norm, int32_t row, int32_t rows) {

@@ -21,27 +21,13 @@
 
 #include "kernels/cuda/device_tools.cuh"
 #include "kernels/cuda/kv_device.cuh"
+#include "kernels/cuda/narrow_shape.h"
+#include "kernels/cuda/product_order.h"
 #include "kernels/cuda/weight_tile.cuh"
 #include "kernels/qkv.h"
 #include "kernels/rms_norm.h"
 
 namespace tinyloop::kernels {
-
-inline constexpr int kProductGroups = 8;
-
-// First tile of group `group` of a depth of `tiles`.
-__host__ __device__ constexpr int group_begin(int group, int tiles) {
-  return group * tiles / kProductGroups;
-}
-
-// What becomes of a sum.
-enum class ProductEnd : int32_t {
-  store,   // y = softcap(sum)
-  add,     // y += sum; y is f32
-  swiglu,  // y = silu(sum of parts[0]) · sum of parts[1]
-  relu2,   // y = max(sum, 0)²
-  qkv,     // parts q, k, v: q and k turned by RoPE; q to y, k and v to their places in the cache
-};
 
 // Calls f(std::integral_constant<ProductEnd, …>) for the end.
 template <class F>
@@ -59,13 +45,6 @@ __host__ __device__ inline void with_end(ProductEnd end, F f) {
       return f(std::integral_constant<ProductEnd, ProductEnd::qkv>{});
   }
 }
-
-// A warp's ring of weights in the narrow kernel: stages of up to `tiles` tiles that arrive
-// together. As a rule a stage is all that the warp does for one unit.
-struct RingShape {
-  int32_t tiles;
-  int32_t stages;
-};
 
 struct ProductPart {
   TiledMatrix weights;
