@@ -153,6 +153,14 @@ void launch_stream(CudaContext& cuda, AttentionParams params, const QueryTile* t
               params);
 }
 
+// With narrow_queries known; `parts` divides `splits`, both are powers of two.
+template <int kDim>
+void cut_splits(AttentionParams& params, int32_t splits, int32_t parts) {
+  params.parts = parts;
+  params.part_shift = std::countr_zero(uint32_t(splits / parts));
+  params.round_shift = narrow_round_shift<kDim>(params);
+}
+
 // Whether it was possible: queries as operands take them, and room for partial results.
 template <int kDim>
 bool attend_narrow(CudaContext& cuda, AttentionParams params, const QueryTiles& tiles) {
@@ -167,11 +175,16 @@ bool attend_narrow(CudaContext& cuda, AttentionParams params, const QueryTiles& 
   params.tiles = tiles.narrow;
   params.items = tiles.narrow_count * params.cache.kv_heads;
   const int32_t wanted = (2 * cuda.sm_count() + params.items - 1) / params.items;
-  params.parts = cuda.has_warp_groups()
-                     ? std::min({int32_t(std::bit_ceil(uint32_t(wanted))), splits, kMostParts})
-                     : 1;
-  params.part_shift = std::countr_zero(uint32_t(splits / params.parts));
-  params.round_shift = narrow_round_shift<kDim>(params);
+  const int32_t parts =
+      cuda.has_warp_groups()
+          ? std::min({int32_t(std::bit_ceil(uint32_t(wanted))), splits, kMostParts})
+          : 1;
+  cut_splits<kDim>(params, splits, parts);
+  // Each of several parts keeps what it has of every split, until they are merged: of very long
+  // contexts too much. One part merges as it goes, in the same order.
+  if (narrow_attention_bytes<kDim>(params) > cuda.shared_limit()) {
+    cut_splits<kDim>(params, splits, 1);
+  }
   if (narrow_attention_bytes<kDim>(params) > cuda.shared_limit()) return false;
   cuda.launch(narrow_attention<kDim>,
               {unsigned(params.items * params.parts), kAttentionThreads,

@@ -28,13 +28,13 @@ class CudaAttentionTest : public OpTest {
     cache_.reset();  // before the backend that it lies on
     OpTest::TearDown();
   }
-  // One sequence for each of kContexts, with room for a run around its last row. Made anew for each
+  // One sequence for each of contexts_, with room for a run around its last row. Made anew for each
   // window; the groups share it.
   void make_cache(int32_t head_dim, int32_t window) {
     head_dim_ = head_dim;
     sequences_.clear();
     std::vector<int32_t> first_rows;
-    for (int32_t context : kContexts) {
+    for (int32_t context : contexts_) {
       sequences_.push_back(random_sequence(ScalarType::f16, {kKvHeads, kKvHeads, head_dim},
                                            context + kLongestRun, window, random()));
       first_rows.push_back(std::max(0, context - kLongestRun));
@@ -48,16 +48,17 @@ class CudaAttentionTest : public OpTest {
   void choose_group(int32_t group) {
     group_ = group;
     queries_.clear();
-    for (size_t s = 0; s < std::size(kContexts); ++s) {
+    for (size_t s = 0; s < contexts_.size(); ++s) {
       const auto rows = size_t(2 * kLongestRun);
       queries_.push_back(operands(backend(), random().values(rows * size_t(cols()), 2.0f)));
     }
   }
+  int32_t tables() const { return int32_t(contexts_.size()); }
   int32_t cols() const { return kKvHeads * group_ * head_dim_; }
   AttentionShape shape() const { return {kKvHeads * group_, kKvHeads, head_dim_}; }
 
   std::vector<float> query(int32_t table, int32_t position) const {
-    const int32_t first = std::max(0, kContexts[table] - kLongestRun);
+    const int32_t first = std::max(0, contexts_[size_t(table)] - kLongestRun);
     return row_of(queries_[size_t(table)], position - first, cols());
   }
   std::vector<float> queries_of(const CacheRows& rows) const {
@@ -81,7 +82,7 @@ class CudaAttentionTest : public OpTest {
   }
   // `count` rows that follow one another, the last row of `table` among them.
   CacheRows run_around(int32_t table, int32_t count) {
-    const int32_t row = kContexts[table] - 1;
+    const int32_t row = contexts_[size_t(table)] - 1;
     const int32_t before = std::min(random().below(count), row);
     CacheRows rows;
     for (int32_t i = 0; i < count; ++i) rows.add(table, row - before + i);
@@ -89,13 +90,14 @@ class CudaAttentionTest : public OpTest {
   }
   // The last row of every table beside `others` more of any, in any order.
   CacheRows mixed(int32_t others) {
-    constexpr auto kTables = int32_t(std::size(kContexts));
     CacheRows rows, shuffled;
-    for (int32_t table = 0; table < kTables; ++table) rows.add(table, kContexts[table] - 1);
+    for (int32_t table = 0; table < tables(); ++table) {
+      rows.add(table, contexts_[size_t(table)] - 1);
+    }
     for (int32_t i = 0; i < others; ++i) {
-      const int32_t table = random().below(kTables);
-      const int32_t first = std::max(0, kContexts[table] - kLongestRun);
-      rows.add(table, first + random().below(kContexts[table] - first));
+      const int32_t table = random().below(tables());
+      const int32_t first = std::max(0, contexts_[size_t(table)] - kLongestRun);
+      rows.add(table, first + random().below(contexts_[size_t(table)] - first));
     }
     for (int32_t r : random().distinct(rows.count(), rows.count())) {
       shuffled.add(rows.tables[size_t(r)], rows.positions[size_t(r)]);
@@ -108,14 +110,26 @@ class CudaAttentionTest : public OpTest {
     int32_t compared = 0;
     for (int32_t r = 0; r < rows.count(); ++r) {
       const auto table = size_t(rows.tables[size_t(r)]);
-      if (rows.positions[size_t(r)] != kContexts[table] - 1) continue;
+      if (rows.positions[size_t(r)] != contexts_[table] - 1) continue;
       EXPECT_TRUE(same_bits(alone[table], row_of(got, r, cols())))
-          << "context " << kContexts[table] << ", row " << r << " of " << rows.count();
+          << "context " << contexts_[table] << ", row " << r << " of " << rows.count();
       ++compared;
     }
     EXPECT_GT(compared, 0);
   }
 
+  // One row alone, for each table.
+  std::vector<std::vector<float>> each_alone() {
+    std::vector<std::vector<float>> alone;
+    for (int32_t table = 0; table < tables(); ++table) {
+      CacheRows one;
+      one.add(table, contexts_[size_t(table)] - 1);
+      alone.push_back(run(one));
+    }
+    return alone;
+  }
+
+  std::vector<int32_t> contexts_{std::begin(kContexts), std::end(kContexts)};
   int32_t head_dim_ = 0, group_ = 0;
   std::vector<CachedSequence> sequences_;
   std::vector<std::vector<float>> queries_;  // [table][rows from the first that is asked about]
@@ -123,7 +137,6 @@ class CudaAttentionTest : public OpTest {
 };
 
 TEST_P(CudaAttentionTest, ARowHasTheSameBitsAloneInAPrefillAndBesideOthers) {
-  constexpr auto kTables = int32_t(std::size(kContexts));
   for (int32_t head_dim : kHeadDims) {
     for (int32_t window : kWindows) {
       make_cache(head_dim, window);
@@ -131,13 +144,8 @@ TEST_P(CudaAttentionTest, ARowHasTheSameBitsAloneInAPrefillAndBesideOthers) {
         SCOPED_TRACE(::testing::Message()
                      << "head_dim " << head_dim << ", window " << window << ", group " << group);
         choose_group(group);
-        std::vector<std::vector<float>> alone;
-        for (int32_t table = 0; table < kTables; ++table) {
-          CacheRows one;
-          one.add(table, kContexts[table] - 1);
-          alone.push_back(run(one));
-        }
-        for (int32_t table = 0; table < kTables; ++table) {
+        const auto alone = each_alone();
+        for (int32_t table = 0; table < tables(); ++table) {
           for (int32_t count : {2, 5, 16, 17, 2 + random().below(kLongestRun - 1), kLongestRun}) {
             const CacheRows rows = run_around(table, count);
             expect_alone(rows, run(rows), alone);
@@ -170,6 +178,36 @@ TEST_P(CudaAttentionTest, PrefillsAndDecodesAgreeWithTheReference) {
         EXPECT_TRUE(near(run(rows),
                          reference_attention(shape(), sequences_, rows, queries_of(rows)),
                          tolerance().attention));
+      }
+    }
+  }
+}
+
+// Of so many positions the partial results of 16 queries find no room in a cluster: one block of
+// threads takes them, where shorter contexts or fewer queries have a cluster each.
+TEST_P(CudaAttentionTest, VeryLongContexts) {
+  contexts_ = {66000, 33000, 700};
+  for (int32_t head_dim : {64, 128}) {
+    make_cache(head_dim, 0);
+    for (int32_t group : {4, 16}) {
+      SCOPED_TRACE(::testing::Message() << "head_dim " << head_dim << ", group " << group);
+      choose_group(group);
+      const auto alone = each_alone();
+      CacheRows last;
+      std::vector<float> got;
+      for (int32_t table = 0; table < tables(); ++table) {
+        last.add(table, contexts_[size_t(table)] - 1);
+        got.insert(got.end(), alone[size_t(table)].begin(), alone[size_t(table)].end());
+      }
+      EXPECT_TRUE(near(got, reference_attention(shape(), sequences_, last, queries_of(last)),
+                       tolerance().attention));
+      for (int32_t table = 0; table < tables(); ++table) {
+        const CacheRows rows = run_around(table, 17);
+        expect_alone(rows, run(rows), alone);
+      }
+      for (int32_t others : kOthers) {
+        const CacheRows rows = mixed(others);
+        expect_alone(rows, run(rows), alone);
       }
     }
   }
