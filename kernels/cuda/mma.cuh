@@ -3,6 +3,13 @@
 // mma.sync (16 x 8 x 16) and wgmma (64 x N x 16) give the same bits for the same k steps in the
 // same order on compute capability 9.0, whatever N: tests/kernels/cuda_linear_test.cc holds them to
 // it. So kernels may choose between them by the number of rows.
+//
+// The order of k within a step of 16 is free on compute capability 9.0: a step adds its 16 products
+// to c as if at once, so kernels that put the same 16 values of k in other places, the same ones in
+// A and B, give the same bits. Before 9.0 that holds for places 0 to 7 and 8 to 15, each among
+// themselves. Which 16 values make a step, and the order of the steps, count everywhere.
+// step_operand() (kernels/cuda/position_block.cuh) relies on it beside attend_block(), which does
+// not; tests/kernels/cuda_attention_test.cc holds the two to the same bits.
 #pragma once
 
 #include <cuda_fp16.h>
