@@ -174,6 +174,12 @@ TEST_P(CudaLinearTest, LongRows) {
   }
 }
 
+// Sixteen rows beside which two sets of warps do not fit on compute capability 9.0
+// (tests/kernels/narrow_shape_test.cc), with more outputs than one unit of work for each block.
+TEST_P(CudaLinearTest, OneSetOfWarpsForManyOutputs) {
+  check_hidden(TestRows(backend(), 4096, random()), WeightType::f16, 2600);
+}
+
 TEST_P(CudaLinearTest, BranchesAreAddedToWhatIsThere) {
   for (int32_t in : {96, 512, 1408}) {
     const TestRows x(backend(), in, random());
