@@ -330,16 +330,20 @@ __global__ void __launch_bounds__(kWideBlockThreads, WideShape<kType, kTokens, k
     return matrix.tiles + (int64_t{row_tile} * args.depth + begin) * Shape::kTileBytes;
   };
 
+  // ---- What does not depend on the kernel ahead ----
+  using Filler = StageFiller<Shape>;
+  const bool fills = warp >= kWideWarps;
+  const int filler_warp = fills ? warp - kWideWarps : 0;
+  const Filler filler(&wide.rows,
+                      weights_of(filler_warp * Filler::kShare + min(lane, Filler::kShare - 1)),
+                      memory, barriers, begin, end - begin, first_row, filler_warp, lane);
+  if (fills) filler.start();
+  const End ends(args, part, part_index, first_row, unit_tile * kTileOutputs, targets);
+  __syncthreads();
+  if (kSplit) arrive_cluster_relaxed();  // others may count on this block's barriers
+
   // ---- The warp group that fills the stages ----
-  if (warp >= kWideWarps) {
-    using Filler = StageFiller<Shape>;
-    const int filler_warp = warp - kWideWarps;
-    const Filler filler(&wide.rows,
-                        weights_of(filler_warp * Filler::kShare + min(lane, Filler::kShare - 1)),
-                        memory, barriers, begin, end - begin, first_row, filler_warp, lane);
-    filler.start();
-    sync_threads<3, kWideBlockThreads>();
-    if (kSplit) arrive_cluster_relaxed();  // others may count on this block's barriers
+  if (fills) {
     give_registers<Shape::kFewRegisters>();
     wait_for_previous();
     release_next();
@@ -352,14 +356,9 @@ __global__ void __launch_bounds__(kWideBlockThreads, WideShape<kType, kTokens, k
     return;
   }
 
-  // ---- What does not depend on the kernel ahead ----
-  const End ends(args, part, part_index, first_row, unit_tile * kTileOutputs, targets);
-  sync_threads<3, kWideBlockThreads>();
-  if (kSplit) arrive_cluster_relaxed();
+  // ---- Products ----
   take_registers<Shape::kManyRegisters>();
   StageReader<Shape> stages(memory, barriers, warp, lane);
-
-  // ---- Products ----
   wait_for_previous();
   release_next();
   float2 before[End::kSplitPairs];
