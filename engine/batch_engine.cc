@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "engine/buffer_pool.h"
+#include "engine/cache_demand.h"
 #include "engine/gguf_reader.h"
 #include "engine/kv_cache.h"
 #include "engine/model_spec.h"
@@ -21,6 +22,18 @@
 #include "engine/tokenizer_from_gguf.h"
 
 namespace tinyloop::engine {
+
+namespace {
+
+PrefixSizes sizes_of(const ModelSpec& spec, const KvCache& cache) {
+  return {.prelude_page = cache.page_bytes(kPreludeGroup),
+          .coda_page = cache.page_bytes(kCodaGroup),
+          .loop_page = cache.page_bytes(kFirstLoopGroup),
+          .row = size_t(spec.d_model) * sizeof(float),
+          .injects = spec.injection != Injection::none};
+}
+
+}  // namespace
 
 class BatchEngine::Impl final : public LogitsSink {
  public:
@@ -43,7 +56,9 @@ class BatchEngine::Impl final : public LogitsSink {
         runs_ahead_(backend.runs_ahead()),
         cache_(backend.memory(), ledger, spec_.schedule(),
                backend.kv_layout(spec_.kv_heads, spec_.head_dim), options.cache_budget_bytes),
-        runner_(spec_, weights_, buffers_, cache_, backend),
+        prefixes_(cache_, backend.memory(), sizes_of(spec_, cache_),
+                  {.count = size_t(options.max_handles), .bytes = options.handle_budget_bytes}),
+        runner_(spec_, weights_, buffers_, cache_, prefixes_, backend),
         slots_(options.max_seq_len),
         sampler_(size_t(spec_.vocab)),
         log_(log) {
@@ -57,7 +72,8 @@ class BatchEngine::Impl final : public LogitsSink {
   void on_row(int32_t chunk, int32_t position, std::span<const float> logits) override;
   void on_pick(int32_t chunk, int32_t position, int32_t token) override;
 
-  size_t cache_bytes(const SequenceRequest& request) const;
+  CacheDemand demand(const SequenceRequest& request) const;
+  bool try_reserve(SequenceRequest& request);
   SequenceId admit(SequenceRequest request, SequenceClient& client);
   void finish(SequenceId id, FinishReason reason);
   void fail_all(const base::Error& error) noexcept;
@@ -73,6 +89,7 @@ class BatchEngine::Impl final : public LogitsSink {
   size_t max_sequences_;
   const bool runs_ahead_;
   KvCache cache_;
+  PrefixStore prefixes_;
   std::vector<std::unique_ptr<Sequence>> sequences_;  // in order of admission
   std::function<void(const StepPlan&)> plan_observer_;
 
@@ -81,6 +98,7 @@ class BatchEngine::Impl final : public LogitsSink {
     return std::min(planner_limits_.rows, planner_limits_.prefill_budget);
   }
   void reserve_plan_for(const SequenceRequest& newcomer);
+  CachedPrefixRef make_kept(const SequenceRequest& request);
   void decide_pass();
   void unbind_entries();
   void build_plan();
@@ -118,27 +136,41 @@ class BatchEngine::Impl final : public LogitsSink {
 
 // ---- Requests ----------------------------------------------------------------------------------
 
-size_t BatchEngine::Impl::cache_bytes(const SequenceRequest& request) const {
-  return cache_.bytes(
-      SequenceCache::max_pages(request.max_positions(), request.window, most_rows()),
-      request.loops);
+CacheDemand BatchEngine::Impl::demand(const SequenceRequest& request) const {
+  return cache_demand(request, cache_, most_rows());
+}
+
+bool BatchEngine::Impl::try_reserve(SequenceRequest& request) {
+  const CacheDemand demand = this->demand(request);
+  Funding funding;
+  if (demand.lendable > 0) funding.borrow(request.base->capacity(), demand.lendable);
+  if (!funding.pages.try_take(cache_, demand.own - funding.pages.bytes())) return false;
+  request.funding = std::move(funding);
+  return true;
 }
 
 SequenceId BatchEngine::Impl::admit(SequenceRequest request, SequenceClient& client) {
   TINYLOOP_CHECK(sequences_.size() < max_sequences_);
-  const size_t reserved = cache_bytes(request);
   if (!warned_context_ && request.max_positions() > limits_.trained_context && log_) {
     warned_context_ = true;
     log_(base::LogLevel::warning, "a request goes past the model's trained context of " +
                                       std::to_string(limits_.trained_context) +
                                       " positions; said once");
   }
+  Funding funding = std::move(request.funding);  // given back if anything here throws
   reserve_plan_for(request);
-  sequences_.push_back(std::make_unique<Sequence>(next_id_, std::move(request), reserved, cache_,
-                                                  spec_.vocab, tokenizer_.get(), client, clock_,
-                                                  most_rows()));
+  CachedPrefixRef kept = make_kept(request);
+  sequences_.push_back(std::make_unique<Sequence>(next_id_, std::move(request), std::move(kept),
+                                                  cache_, spec_.vocab, tokenizer_.get(), client,
+                                                  clock_, most_rows()));
+  sequences_.back()->fund(std::move(funding));
   ++clock_;
   return next_id_++;
+}
+
+CachedPrefixRef BatchEngine::Impl::make_kept(const SequenceRequest& request) {
+  if (!request.keep) return nullptr;
+  return prefixes_.create(request.kept_shape());
 }
 
 // The plans to come must not allocate while the sequences grow.
@@ -230,7 +262,7 @@ void BatchEngine::Impl::build_plan() {
   plan_.pass = pass_++;
   for (const Decision& d : decisions_) {
     Sequence& sequence = *sequences_[size_t(d.sequence)];
-    if (d.enters && sequence.progress().done == 0) sequence.client().on_begin();
+    if (d.enters && !sequence.has_begun()) sequence.client().on_begin();
     add_chunk(d, sequence, plan_);
   }
 }
@@ -264,13 +296,20 @@ bool BatchEngine::Impl::commit(StepOutcome& outcome) {
     Sequence& sequence = *sequences_[size_t(d.sequence)];
     SequenceProgress& progress = sequence.progress();
     if (d.iteration != ChunkStep::kHeld) outcome.block_rows += d.rows;
-    if (d.enters) outcome.prompt_rows += std::clamp(progress.prompt - progress.done, 0, d.rows);
+    if (d.enters && !progress.restores()) {
+      outcome.prompt_rows += std::clamp(progress.prompt - progress.done, 0, d.rows);
+    }
     progress = advance(progress, d, clock_);
     if (!d.leaves) continue;
     left = true;
     ++clock_;
     slots_.give_back(sequence.slots());
-    sequence.cache().slide(progress.done);
+    if (const CachedPrefixRef kept = sequence.settle()) {
+      const PrefixId id = kept->id();
+      prefixes_.hold(kept);
+      sequence.client().on_prefix(id);
+    }
+    if (sequence.is_built()) verdicts_[size_t(d.sequence)].finished = FinishReason::max_tokens;
   }
   for (size_t i = sequences_.size(); i-- > 0;) {
     if (verdicts_[i].failed) {
@@ -369,19 +408,25 @@ std::shared_ptr<const Tokenizer> BatchEngine::tokenizer() const {
   return impl_->tokenizer_;
 }
 size_t BatchEngine::cache_bytes(const SequenceRequest& request) const {
-  return impl_->cache_bytes(request);
+  return impl_->demand(request).own;
 }
 
 bool BatchEngine::could_ever_fit(size_t bytes) const {
   return bytes <= impl_->cache_.budget();
 }
-bool BatchEngine::try_reserve(size_t bytes) {
-  return impl_->cache_.try_reserve(bytes);
+bool BatchEngine::try_reserve(SequenceRequest& request) {
+  return impl_->try_reserve(request);
 }
-void BatchEngine::cancel_reservation(size_t bytes) {
-  impl_->cache_.cancel_reservation(bytes);
+CachedPrefixRef BatchEngine::find_prefix(PrefixId id) const {
+  return impl_->prefixes_.find(id);
 }
-
+void BatchEngine::drop_prefix(PrefixId id) {
+  impl_->prefixes_.drop(id);
+  impl_->cache_.publish();
+}
+const PrefixSizes& BatchEngine::prefix_sizes() const {
+  return impl_->prefixes_.sizes();
+}
 bool BatchEngine::has_room() const {
   return active() < impl_->max_sequences_;
 }

@@ -46,21 +46,21 @@ class BatchEngine {
   const RequestLimits& limits() const;
   const ModelSpec& spec() const;  // its `tensors` are empty: they end with the file
   std::shared_ptr<const Tokenizer> tokenizer() const;  // null: the file has none
-  // The worst-case K/V bytes of a request, in whole pages.
+  // The worst-case K/V bytes of a request, in whole pages: those that are its own.
   size_t cache_bytes(const SequenceRequest& request) const;
 
-  // Budget for K/V pages. A request must hold a reservation of cache_bytes(request) before it is
-  // admitted; it is given back when the sequence ends, or by cancel_reservation before that.
+  // Budget for K/V pages. A request must hold its reservation before it is admitted; it is given
+  // back when the sequence ends, or by SequenceRequest::let_go before that. False: there is no room
+  // at the moment.
   bool could_ever_fit(size_t bytes) const;
-  bool try_reserve(size_t bytes);
-  void cancel_reservation(size_t bytes);
+  bool try_reserve(SequenceRequest& request);
 
   // Sequences in progress, at most ModelOptions::max_sequences.
   bool has_room() const;
   size_t active() const;
   // Takes over the request and its reservation. `client` must stay alive until it has been told
-  // the end. Throws nothing but std::bad_alloc, and then the sequence was not admitted and the
-  // reservation is still the caller's.
+  // the end. Throws base::Failure(out_of_memory, overloaded) where a prefix to keep finds no room,
+  // and std::bad_alloc; then the sequence was not admitted and its reservation has been given back.
   SequenceId admit(SequenceRequest request, SequenceClient& client);
   // Ends a sequence now, with the tokens it has: pages go back at once and the client is told.
   // An id that has ended already is ignored.
@@ -73,6 +73,13 @@ class BatchEngine {
   // of one sequence (out_of_memory) is told to its client; Failure thrown from here means the
   // replica can not go on.
   StepOutcome step();
+
+  // Prefixes that sequences have kept (SequenceClient::on_prefix) live until they are dropped and
+  // no sequence uses them. Null: there is no such prefix.
+  CachedPrefixRef find_prefix(PrefixId id) const;
+  void drop_prefix(PrefixId id);
+  // Any thread; constant after the load.
+  const PrefixSizes& prefix_sizes() const;
 
   // Gives unused page slabs back to the device; returns the bytes.
   size_t trim();

@@ -9,27 +9,16 @@ KvCache::KvCache(kernels::DeviceMemory& memory, MemoryLedger& ledger, const Loop
     : memory_(memory),
       ledger_(ledger),
       layout_(layout),
-      outer_(memory, size_t(schedule.outer_layers()) * layout.layer_bytes()),
-      loop_(memory, size_t(schedule.shared) * layout.layer_bytes()),
+      pools_{PagePool(memory, size_t(schedule.prelude) * layout.layer_bytes()),
+             PagePool(memory, size_t(schedule.coda) * layout.layer_bytes()),
+             PagePool(memory, size_t(schedule.shared) * layout.layer_bytes())},
       budget_(budget_bytes) {
   ledger_.set_budget(budget_);
 }
 
-size_t KvCache::bytes(int32_t pages, int32_t loops) const {
-  return size_t(pages) * (outer_.page_bytes() + size_t(loops) * loop_.page_bytes());
-}
-
-bool KvCache::try_reserve(size_t bytes) {
-  if (bytes > budget_ - reserved_) return false;
-  reserved_ += bytes;
-  ledger_.set_reserved(reserved_);
-  return true;
-}
-
-void KvCache::cancel_reservation(size_t bytes) {
-  TINYLOOP_CHECK(bytes <= reserved_);
-  reserved_ -= bytes;
-  ledger_.set_reserved(reserved_);
+size_t KvCache::place_bytes(int32_t loops) const {
+  return page_bytes(kPreludeGroup) + page_bytes(kCodaGroup) +
+         size_t(loops) * page_bytes(kFirstLoopGroup);
 }
 
 int32_t KvCache::acquire(int32_t group) {
@@ -40,6 +29,43 @@ int32_t KvCache::acquire(int32_t group) {
   return pool.acquire();
 }
 
+bool KvCache::release(int32_t group, int32_t page) {
+  PagePool& pool = pool_of(group);
+  pool.release(page);
+  return pool.references(page) == 0;
+}
+
+bool KvCache::try_reserve(size_t bytes) {
+  TINYLOOP_CHECK(committed() <= budget_);
+  if (bytes > budget_ - committed()) return false;
+  reserved_ += bytes;
+  publish();
+  return true;
+}
+
+void KvCache::cancel_reservation(size_t bytes) {
+  TINYLOOP_CHECK(bytes <= reserved_);
+  reserved_ -= bytes;
+  publish();
+}
+
+void KvCache::bind_reserved(size_t bytes) {
+  TINYLOOP_CHECK(bytes <= reserved_);
+  reserved_ -= bytes;
+}
+
+size_t KvCache::used_bytes() const {
+  size_t bytes = 0;
+  for (const PagePool& pool : pools_) bytes += pool.used() * pool.page_bytes();
+  return bytes;
+}
+
+size_t KvCache::trim_slabs() {
+  size_t bytes = 0;
+  for (PagePool& pool : pools_) bytes += pool.trim();
+  return bytes;
+}
+
 size_t KvCache::trim() {
   const size_t bytes = trim_slabs();
   publish();
@@ -47,10 +73,14 @@ size_t KvCache::trim() {
 }
 
 void KvCache::publish() {
-  const size_t outer = outer_.page_bytes(), loop = loop_.page_bytes();
-  ledger_.set_pages(outer_.used() + loop_.used(), outer_.free() + loop_.free(),
-                    outer_.used() * outer + loop_.used() * loop,
-                    outer_.free() * outer + loop_.free() * loop);
+  size_t used = 0, free = 0, free_bytes = 0;
+  for (const PagePool& pool : pools_) {
+    used += pool.used();
+    free += pool.free();
+    free_bytes += pool.free() * pool.page_bytes();
+  }
+  ledger_.set_pages(used, free, used_bytes(), free_bytes);
+  ledger_.set_reserved(committed());
 }
 
 }  // namespace tinyloop::engine

@@ -34,12 +34,13 @@ void reserve_plan(StepPlan& plan, size_t chunks, size_t rows, size_t pages) {
   grow(plan.chunks, chunks);
   grow(plan.tokens, rows);
   grow(plan.slots, rows);
-  grow(plan.outer_pages, pages);
+  grow(plan.prelude_pages, pages);
+  grow(plan.coda_pages, pages);
   grow(plan.loop_pages, pages);
 }
 
 bool bind_entry(const Decision& decision, Sequence& sequence, SlotPool& slots) {
-  if (!sequence.cache().extend(sequence.progress().done + decision.rows)) return false;
+  if (!sequence.cache().prepare(sequence.written_by(decision.rows))) return false;
   slots.take(decision.rows, sequence.slots());
   return true;
 }
@@ -48,32 +49,41 @@ void add_chunk(const Decision& decision, Sequence& sequence, StepPlan& plan) {
   const SequenceProgress& progress = sequence.progress();
   const int32_t end = progress.done + decision.rows;
   const int32_t pages = pages_for(end);
-  ChunkStep chunk{.sequence = sequence.id(),
-                  .rows = decision.rows,
-                  .first_position = progress.done,
-                  .depth = progress.depth,
-                  .iteration = decision.iteration,
-                  .window = sequence.request().window,
-                  .enters = decision.enters,
-                  .leaves = decision.leaves,
-                  .logit_rows = decision.leaves ? sequence.logit_rows(decision.rows, end) : 0,
-                  .picks = sequence.picks(),
-                  .first_row = int32_t(plan.tokens.size()),
-                  .pages = pages,
-                  .outer_table = int32_t(plan.outer_pages.size()),
-                  .loop_table = int32_t(plan.loop_pages.size())};
+  ChunkStep chunk{
+      .sequence = sequence.id(),
+      .rows = decision.rows,
+      .first_position = progress.done,
+      .depth = progress.last_iteration(),
+      .iteration = decision.iteration,
+      .window = sequence.request().window,
+      .enters = decision.enters && !progress.restores(),
+      .restores = decision.enters && progress.restores(),
+      .leaves = decision.leaves,
+      .coda = decision.leaves && sequence.runs_coda(),
+      .prefix = decision.enters && progress.restores() ? sequence.request().base->id() : 0,
+      .keeps = decision.leaves ? sequence.keeps(end) : 0,
+      .logit_rows = decision.leaves ? sequence.logit_rows(decision.rows, end) : 0,
+      .picks = sequence.picks(),
+      .first_row = int32_t(plan.tokens.size()),
+      .pages = pages,
+      .prelude_table = int32_t(plan.prelude_pages.size()),
+      .coda_table = int32_t(plan.coda_pages.size()),
+      .loop_table = int32_t(plan.loop_pages.size())};
   for (int32_t row = 0; row < decision.rows; ++row) {
     plan.tokens.push_back(sequence.token(progress.done + row));
     plan.slots.push_back(sequence.slots()[size_t(row)]);
   }
-  if (chunk.enters || chunk.leaves) {
-    const auto outer = sequence.cache().table(kOuterGroup);
-    plan.outer_pages.insert(plan.outer_pages.end(), outer.begin(), outer.end());
-  }
+  const auto append = [](std::vector<int32_t>& to, std::span<const int32_t> table) {
+    to.insert(to.end(), table.begin(), table.end());
+  };
+  SequenceCache& cache = sequence.cache();
+  if (chunk.enters) append(plan.prelude_pages, cache.pages(kPreludeGroup));
+  if (chunk.coda) append(plan.coda_pages, cache.pages(kCodaGroup));
   if (chunk.iteration != ChunkStep::kHeld) {
-    const auto loop = sequence.cache().table(kOuterGroup + 1 + chunk.iteration);
-    plan.loop_pages.insert(plan.loop_pages.end(), loop.begin(), loop.end());
+    append(plan.loop_pages, cache.pages(kFirstLoopGroup + chunk.iteration));
   }
+  plan.copies.insert(plan.copies.end(), cache.copies().begin(), cache.copies().end());
+  cache.copies().clear();
   plan.chunks.push_back(chunk);
 }
 

@@ -30,7 +30,8 @@ void reserve_plan(StepPlan& plan, size_t chunks, size_t rows, size_t pages);
 // Binds what `decision` needs to enter. false: no device memory for pages; nothing has changed.
 bool bind_entry(const Decision& decision, Sequence& sequence, SlotPool& slots);
 
-// Appends the chunk to the plan. The sequence holds slots and pages for it.
+// Appends the chunk to the plan, and the copies that its pages wait for. The sequence holds slots
+// and pages for it.
 void add_chunk(const Decision& decision, Sequence& sequence, StepPlan& plan);
 
 }  // namespace tinyloop::engine

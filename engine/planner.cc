@@ -39,12 +39,15 @@ void enter(std::span<const SequenceProgress> sequences, const PlannerLimits& lim
   Occupied used = occupied(sequences);
   for (const int32_t index : entrance) {
     const SequenceProgress& s = sequences[size_t(index)];
-    int32_t rows = std::min(s.ready - s.done, limits.rows - used.rows);
+    const int32_t end = s.restores() ? std::min(s.ready, s.restored) : s.ready;
+    int32_t rows = std::min(end - s.done, limits.rows - used.rows);
     if (s.done < s.prompt) rows = std::min(rows, limits.prefill_budget - used.prompt_rows);
     if (rows <= 0) continue;
     used.rows += rows;
     used.prompt_rows += prompt_rows(s, rows);
-    decisions.push_back({index, rows, 0, true, false});
+    const bool iterates = s.first_iteration() < s.last_iteration();
+    decisions.push_back(
+        {index, rows, iterates ? s.first_iteration() : ChunkStep::kHeld, true, false});
   }
 }
 
@@ -52,7 +55,7 @@ void iterate(std::span<const SequenceProgress> sequences, std::vector<Decision>&
   for (size_t i = 0; i < sequences.size(); ++i) {
     const SequenceProgress& s = sequences[i];
     if (!s.in_flight()) continue;
-    const bool done = s.iterations == s.depth;
+    const bool done = s.iterations == s.last_iteration();
     decisions.push_back({int32_t(i), s.rows, done ? ChunkStep::kHeld : s.iterations, false, false});
   }
 }
@@ -61,7 +64,7 @@ void leave(std::span<const SequenceProgress> sequences, const PlannerLimits& lim
            std::vector<Decision>& decisions) {
   const auto done = [&](const Decision& d) {
     return d.iteration == ChunkStep::kHeld ||
-           d.iteration + 1 == sequences[size_t(d.sequence)].depth;
+           d.iteration + 1 == sequences[size_t(d.sequence)].last_iteration();
   };
   const bool overdue = std::any_of(decisions.begin(), decisions.end(), [&](const Decision& d) {
     return done(d) && sequences[size_t(d.sequence)].held >= limits.hold_passes;
@@ -83,8 +86,9 @@ void decide(std::span<const SequenceProgress> sequences, const PlannerLimits& li
 SequenceProgress advance(SequenceProgress before, const Decision& decision, uint64_t now) {
   SequenceProgress after = before;
   after.rows = decision.rows;
+  if (decision.enters) after.iterations = before.first_iteration();
   if (decision.iteration != ChunkStep::kHeld) after.iterations = decision.iteration + 1;
-  if (after.iterations == after.depth) ++after.held;
+  if (after.iterations == before.last_iteration()) ++after.held;
   if (decision.leaves) {
     after.done += decision.rows;
     after.rows = after.iterations = after.held = 0;

@@ -23,6 +23,11 @@ struct SequenceProgress {
   int32_t done = 0;    // positions computed at every layer
   int32_t prompt = 0;  // of `ready`, how many are prompt
   int32_t depth = 1;
+  // Positions before `restored` do not begin with their tokens, but where a cached prefix has left
+  // them, and have a depth of their own.
+  int32_t restored = 0;
+  int32_t restored_from = 0;  // iterations behind them already
+  int32_t restored_depth = 0;
   int32_t rows = 0;          // in flight: positions [done, done + rows)
   int32_t iterations = 0;    // that the rows in flight have completed
   int32_t held = 0;          // passes they have waited since
@@ -30,6 +35,10 @@ struct SequenceProgress {
 
   bool in_flight() const { return rows > 0; }
   bool wants_entry() const { return rows == 0 && done < ready; }
+  // Of the rows in flight, or of the next ones to enter.
+  bool restores() const { return done < restored; }
+  int32_t first_iteration() const { return restores() ? restored_from : 0; }
+  int32_t last_iteration() const { return restores() ? restored_depth : depth; }
 };
 
 struct PlannerLimits {

@@ -58,9 +58,13 @@ int32_t check_loops(const std::optional<int32_t>& loops, const RequestLimits& li
   return value;
 }
 
-int32_t check_window(const std::optional<int32_t>& window) {
-  const int32_t value = window.value_or(0);
+int32_t check_window(const std::optional<int32_t>& window, const BaseTerms* base = nullptr) {
+  const int32_t value = window.value_or(base ? base->shape.window : 0);
   if (value < 0) refuse("cache_window", std::to_string(value), "0 (unbounded) or more");
+  if (base && value != base->shape.window) {
+    refuse("cache_window", std::to_string(value),
+           std::to_string(base->shape.window) + ", that of the handle");
+  }
   return value;
 }
 
@@ -94,21 +98,67 @@ void check_stops(const GenerateConfig& config, const RequestLimits& limits,
   }
 }
 
-std::vector<int32_t> prompt_tokens(const GenerateRequest& request, const RequestLimits& limits,
-                                   const Tokenizer* tokenizer) {
-  if (!request.text.empty() && !request.tokens.empty()) {
+// The tokens of a prompt that is given as a text or as tokens; neither: where that is allowed.
+std::vector<int32_t> own_tokens(const std::string& text, const std::vector<int32_t>& tokens,
+                                const RequestLimits& limits, const Tokenizer* tokenizer,
+                                const EncodeOptions& options) {
+  if (!text.empty() && !tokens.empty()) {
     refuse("prompt", "both text and tokens", "exactly one of text and tokens");
   }
-  if (request.text.empty()) {
-    if (request.tokens.empty()) refuse("prompt", "empty", "at least one token");
-    check_tokens("prompt", request.tokens, limits);
-    return request.tokens;
+  if (!text.empty() && !tokenizer) {
+    refuse("prompt", "a text", "tokens alone: the model file has no tokenizer");
   }
-  if (!tokenizer) refuse("prompt", "a text", "tokens alone: the model file has no tokenizer");
-  auto tokens = tokenizer->encode(request.text);
-  if (tokens.empty()) refuse("prompt", "a text without tokens", "at least one token");
-  check_tokens("prompt", tokens, limits);  // a tokenizer may know more tokens than the model
+  // A tokenizer may know more tokens than the model.
+  auto result = text.empty() ? tokens : tokenizer->encode(text, options);
+  check_tokens("prompt", result, limits);
+  return result;
+}
+
+std::vector<int32_t> prompt_tokens(const std::string& text, const std::vector<int32_t>& tokens,
+                                   const RequestLimits& limits, const Tokenizer* tokenizer) {
+  auto result = own_tokens(text, tokens, limits, tokenizer, {});
+  if (result.empty()) {
+    refuse("prompt", text.empty() ? "empty" : "a text without tokens", "at least one token");
+  }
+  return result;
+}
+
+// Prefix, then what is new.
+std::vector<int32_t> continued_tokens(const GenerateRequest& request, const BaseTerms& base,
+                                      const RequestLimits& limits, const Tokenizer* tokenizer) {
+  const auto further =
+      own_tokens(request.text, request.tokens, limits, tokenizer, {.add_bos = false});
+  std::vector<int32_t> tokens;
+  tokens.reserve(base.tokens.size() + further.size());
+  tokens.assign(base.tokens.begin(), base.tokens.end());
+  tokens.insert(tokens.end(), further.begin(), further.end());
   return tokens;
+}
+
+// Depth of what follows the prefix, and of the prefix itself.
+struct Depths {
+  int32_t loops;
+  int32_t base_loops;
+};
+
+Depths check_depths(const GenerateRequest& request, const BaseTerms& base,
+                    const RequestLimits& limits) {
+  const std::optional<int32_t>& loops = request.config.loops;
+  if (loops) check_range("loops", *loops, 1, limits.max_loops);
+  if (!base.shape.resumes()) {
+    if (loops.value_or(base.shape.loops) == base.shape.loops) {
+      return {base.shape.loops, base.shape.loops};
+    }
+    throw base::Failure(errc::loop_mismatch, "loops: " + std::to_string(*loops) +
+                                                 ", the prefix was computed at " +
+                                                 std::to_string(base.shape.loops));
+  }
+  const int32_t deeper = request.resume_loops.value_or(loops.value_or(limits.default_loops));
+  check_range("resume_loops", deeper, base.shape.loops,
+              std::min(base.shape.max_loops, limits.max_loops));
+  const int32_t following = loops.value_or(deeper);
+  check_range("loops", following, 1, deeper);
+  return {following, deeper};
 }
 
 template <class F>
@@ -123,25 +173,83 @@ auto checked(F&& build) -> base::Result<decltype(build())> {
 }  // namespace
 
 base::Result<SequenceRequest> check_request(const GenerateRequest& request,
-                                            const RequestLimits& limits,
-                                            const Tokenizer* tokenizer) {
+                                            const RequestLimits& limits, const Tokenizer* tokenizer,
+                                            const BaseTerms* base) {
   return checked([&] {
     const GenerateConfig& config = request.config;
     check_range("max_tokens", config.max_tokens, 1, limits.max_seq_len);
     check_sampling(config);
     check_stops(config, limits, tokenizer);
-    SequenceRequest checked_request{.kind = SequenceKind::generate,
-                                    .tokens = {},
-                                    .loops = check_loops(config.loops, limits),
-                                    .window = check_window(config.cache_window),
-                                    .config = config};
-    checked_request.tokens = prompt_tokens(request, limits, tokenizer);
-    checked_request.stops = StopMatcher(config.stop_sequences);
-    checked_request.stops.reserve(
-        size_t(config.max_tokens),
-        tokenizer ? TextDecoder::max_output(tokenizer->max_token_bytes()) : 0);
-    check_length(checked_request.tokens, config.max_tokens, limits);
-    return checked_request;
+    SequenceRequest result{.kind = SequenceKind::generate, .tokens = {}, .config = config};
+    result.window = check_window(config.cache_window, base);
+    if (base) {
+      const Depths depths = check_depths(request, *base, limits);
+      result.loops = depths.loops;
+      result.base_loops = depths.base_loops;
+      result.base_positions = base->shape.positions;
+      result.tokens = continued_tokens(request, *base, limits, tokenizer);
+    } else {
+      result.loops = check_loops(config.loops, limits);
+      result.tokens = prompt_tokens(request.text, request.tokens, limits, tokenizer);
+    }
+    result.stops = StopMatcher(config.stop_sequences);
+    result.stops.reserve(size_t(config.max_tokens),
+                         tokenizer ? TextDecoder::max_output(tokenizer->max_token_bytes()) : 0);
+    check_length(result.tokens, config.max_tokens, limits);
+    return result;
+  });
+}
+
+namespace {
+
+SequenceRequest checked_prefix(const PrefixRequest& request, const RequestLimits& limits,
+                               const Tokenizer* tokenizer) {
+  SequenceRequest result{.kind = SequenceKind::build,
+                         .tokens = prompt_tokens(request.text, request.tokens, limits, tokenizer),
+                         .loops = check_loops(request.loops, limits),
+                         .window = check_window(request.cache_window),
+                         .config = {}};
+  check_length(result.tokens, 0, limits);
+  result.config.deadline = request.deadline;
+  return result;
+}
+
+}  // namespace
+
+base::Result<SequenceRequest> check_request(const PrefixRequest& request,
+                                            const RequestLimits& limits,
+                                            const Tokenizer* tokenizer) {
+  return checked([&] {
+    SequenceRequest result = checked_prefix(request, limits, tokenizer);
+    result.keep = KeepRequest{PrefixState::final_row, result.loops};
+    return result;
+  });
+}
+
+base::Result<SequenceRequest> check_request(const ResumeRequest& request,
+                                            const RequestLimits& limits,
+                                            const Tokenizer* tokenizer) {
+  return checked([&] {
+    SequenceRequest result = checked_prefix(request.prefix, limits, tokenizer);
+    check_range("max_loops", request.max_loops, result.loops, base::kMaxResumeLoops);
+    result.keep = KeepRequest{PrefixState::loop_rows, request.max_loops};
+    return result;
+  });
+}
+
+base::Result<SequenceRequest> check_deepen(const BaseTerms& base, int32_t loops,
+                                           const RequestLimits& limits) {
+  return checked([&] {
+    check_range("loops", loops, base.shape.loops, std::min(base.shape.max_loops, limits.max_loops));
+    SequenceRequest result{.kind = SequenceKind::build,
+                           .tokens = {base.tokens.begin(), base.tokens.end()},
+                           .loops = loops,
+                           .window = base.shape.window,
+                           .config = {}};
+    result.base_positions = base.shape.positions;
+    result.base_loops = loops;
+    result.keep = KeepRequest{PrefixState::loop_rows, base.shape.max_loops};
+    return result;
   });
 }
 
@@ -169,6 +277,7 @@ base::Result<void> check_options(const ModelOptions& options) {
     check_range("max_sequences", options.max_sequences, 1, base::kMaxSequences);
     check_range("max_queued", options.max_queued, 1, base::kMaxQueued);
     check_range("hold_passes", options.hold_passes, 0, base::kMaxHoldPasses);
+    check_range("max_handles", options.max_handles, 1, base::kMaxHandles);
     check_range("cpu_threads", options.cpu_threads, 0, base::kMaxCpuThreads);
     return {};
   } catch (const base::Failure& failure) {

@@ -6,16 +6,31 @@ namespace tinyloop::engine {
 
 namespace {
 
-bool takes_part(const ChunkStep& chunk, RowBatch::Stage stage) {
+// The pages that the layers of a stage use; null for a stage without layers.
+const int32_t* table_of(const StepPlan& plan, const ChunkStep& chunk, RowBatch::Stage stage) {
   switch (stage) {
     case RowBatch::Stage::enter:
-      return chunk.enters;
+      return plan.prelude_pages.data() + chunk.prelude_table;
     case RowBatch::Stage::iterate:
-      return chunk.iteration != ChunkStep::kHeld;
-    case RowBatch::Stage::leave:
-      return chunk.leaves;
+      return plan.loop_pages.data() + chunk.loop_table;
+    case RowBatch::Stage::coda:
+      return plan.coda_pages.data() + chunk.coda_table;
+    case RowBatch::Stage::restore:
+    case RowBatch::Stage::keep:
+      break;
   }
-  return false;
+  return nullptr;
+}
+
+const PagePool& pool_of(const KvCache& cache, RowBatch::Stage stage) {
+  switch (stage) {
+    case RowBatch::Stage::enter:
+      return cache.pool(PageKind::prelude);
+    case RowBatch::Stage::coda:
+      return cache.pool(PageKind::coda);
+    default:
+      return cache.pool(PageKind::loop);
+  }
 }
 
 template <class T>
@@ -24,6 +39,22 @@ const T* stage_array(kernels::DeviceMemory& memory, const std::vector<T>& array)
 }
 
 }  // namespace
+
+bool RowBatch::takes_part(const ChunkStep& chunk, Stage stage) {
+  switch (stage) {
+    case Stage::restore:
+      return chunk.restores;
+    case Stage::enter:
+      return chunk.enters;
+    case Stage::iterate:
+      return chunk.iteration != ChunkStep::kHeld;
+    case Stage::coda:
+      return chunk.coda;
+    case Stage::keep:
+      return chunk.keeps != 0;
+  }
+  return false;
+}
 
 void RowBatch::gather(const StepPlan& plan, Stage stage, const KvCache& cache,
                       kernels::DeviceMemory& memory, int32_t query_group) {
@@ -74,19 +105,17 @@ void RowBatch::reserve(const StepPlan& plan) {
   for (auto* array : {&slots_, &positions_, &tokens_, &row_table_})
     array->reserve(plan.tokens.capacity());
   for (auto* array : {&tables_, &windows_}) array->reserve(plan.chunks.capacity());
-  pages_.reserve(std::max(plan.outer_pages.capacity(), plan.loop_pages.capacity()));
+  pages_.reserve(plan.loop_pages.capacity());
 }
 
 void RowBatch::add(const StepPlan& plan, const ChunkStep& chunk, Stage stage,
                    const KvCache& cache) {
-  const bool loop = stage == Stage::iterate;
   const auto table = int32_t(tables_.size());
   tables_.push_back(int32_t(pages_.size()));
   windows_.push_back(chunk.window);
-  const PagePool& pool = cache.pool(loop ? kOuterGroup + 1 : kOuterGroup);
-  const int32_t* pages = loop ? plan.loop_pages.data() + chunk.loop_table
-                              : plan.outer_pages.data() + chunk.outer_table;
-  const int32_t count = pool.page_bytes() > 0 ? chunk.pages : 0;
+  const PagePool& pool = pool_of(cache, stage);
+  const int32_t* pages = table_of(plan, chunk, stage);
+  const int32_t count = pages && pool.page_bytes() > 0 ? chunk.pages : 0;
   for (int32_t i = 0; i < count; ++i) {
     pages_.push_back(pages[i] == PagePool::kNoPage ? nullptr : pool.address(pages[i]));
   }

@@ -16,13 +16,16 @@ namespace tinyloop::engine {
 // vectors keep their capacity from pass to pass.
 class RowBatch {
  public:
-  enum class Stage : uint8_t { enter, iterate, leave };
+  // keep: rows whose residual stream a snapshot takes, behind the coda where they run it.
+  enum class Stage : uint8_t { restore, enter, iterate, coda, keep };
 
   // Collects the chunks of `plan` that take part in `stage`, with the page table that its layers
-  // use: the outer group's, or that of the chunk's iteration. query_group > 0: cuts the queries for
-  // attention (kernels/attention_plan.h).
+  // use, where it has layers. query_group > 0: cuts the queries for attention
+  // (kernels/attention_plan.h).
   void gather(const StepPlan& plan, Stage stage, const KvCache& cache,
               kernels::DeviceMemory& memory, int32_t query_group);
+
+  static bool takes_part(const ChunkStep& chunk, Stage stage);
 
   int32_t rows() const { return int32_t(slots_.size()); }
   // Device arrays, one entry a row.

@@ -7,29 +7,49 @@
 
 namespace tinyloop::engine {
 
-Sequence::Sequence(SequenceId id, SequenceRequest request, size_t reserved, KvCache& cache,
+namespace {
+
+// Where a request stands before its first pass.
+SequenceProgress first_progress(const SequenceRequest& request, uint64_t ready_since) {
+  const auto tokens = int32_t(request.tokens.size());
+  // The last token of a text to score is only looked up.
+  const int32_t prompt = tokens - (request.kind == SequenceKind::score ? 1 : 0);
+  SequenceProgress progress{.ready = prompt,
+                            .done = request.base_positions,
+                            .prompt = prompt,
+                            .depth = request.loops,
+                            .ready_since = ready_since};
+  if (request.resumes()) {
+    progress.done = 0;
+    progress.restored = request.base_positions;
+    progress.restored_from = request.base->shape().loops;
+    progress.restored_depth = request.base_loops;
+  } else if (request.base && request.base_positions == prompt) {
+    progress.done = prompt - 1;
+    progress.restored = prompt;
+    progress.restored_from = progress.restored_depth = request.loops;
+  }
+  return progress;
+}
+
+}  // namespace
+
+Sequence::Sequence(SequenceId id, SequenceRequest request, CachedPrefixRef kept, KvCache& cache,
                    int32_t vocab, const Tokenizer* tokenizer, SequenceClient& client,
                    uint64_t ready_since, int32_t most_rows)
     : id_(id),
       request_(std::move(request)),
-      reserved_(0),
-      kv_(cache),
+      kept_(std::move(kept)),
       client_(client),
-      cache_(cache, request_.loops, request_.window, request_.max_positions()),
+      cache_(cache, request_.most_loops(), request_.window, request_.max_positions()),
+      progress_(first_progress(request_, ready_since)),
       tokens_(request_.tokens) {
-  const bool scores = request_.kind == SequenceKind::score;
-  const auto prompt = int32_t(tokens_.size()) - (scores ? 1 : 0);  // the last is only looked up
-  progress_ = {.ready = prompt,
-               .done = 0,
-               .prompt = prompt,
-               .depth = request_.loops,
-               .ready_since = ready_since};
-  slots_.reserve(size_t(std::clamp(prompt, 1, most_rows)));
-  if (!scores) {
+  slots_.reserve(size_t(std::clamp(progress_.ready - progress_.done, 1, most_rows)));
+  if (request_.kind == SequenceKind::generate) {
     tokens_.reserve(tokens_.size() + size_t(request_.config.max_tokens));
     generation_.emplace(request_, vocab, tokenizer, client);
   }
-  reserved_ = reserved;  // last: a constructor that throws has taken nothing over
+  if (request_.base) cache_.share(request_.base->tables(), request_.base_positions);
 }
 
 Sequence::~Sequence() {
@@ -39,7 +59,44 @@ Sequence::~Sequence() {
   }
 }
 
+bool Sequence::wants_head_alone() const {
+  return progress_.restores() && !request_.resumes();
+}
+
+WrittenRows Sequence::written_by(int32_t rows) const {
+  WrittenRows written{.first = progress_.done,
+                      .end = progress_.done + rows,
+                      .prelude = !progress_.restores(),
+                      .coda = runs_coda(),
+                      .from_loop = progress_.first_iteration(),
+                      .to_loop = progress_.last_iteration()};
+  return written;
+}
+
+bool Sequence::runs_coda() const {
+  if (wants_head_alone()) return false;
+  const bool behind_loop = kept_ && kept_->shape().state == PrefixState::loop_rows;
+  return !(behind_loop && progress_.done < progress_.prompt);
+}
+
+PrefixId Sequence::keeps(int32_t end) const {
+  if (!kept_ || kept_->filled()) return 0;
+  const bool last = end == progress_.prompt;
+  return last || kept_->shape().state == PrefixState::loop_rows ? kept_->id() : 0;
+}
+
+CachedPrefixRef Sequence::settle() {
+  cache_.slide(progress_.done);
+  if (progress_.done < progress_.prompt) return nullptr;
+  const bool fills = kept_ && !kept_->filled();
+  if (fills) kept_->fill(cache_);
+  // Decoding rows that are not so deep as the prefix leave its deepest pages alone.
+  if (request_.resumes()) cache_.drop_loops(request_.loops);
+  return fills ? kept_ : nullptr;
+}
+
 int32_t Sequence::logit_rows(int32_t rows, int32_t end) const {
+  if (request_.kind == SequenceKind::build) return 0;
   if (!generation_) return rows;
   return end == progress_.ready ? 1 : 0;
 }
@@ -76,7 +133,7 @@ Sequence::Accepted Sequence::append(const Generation::Choice& choice) {
 
 void Sequence::release_memory() {
   cache_.clear();
-  kv_.cancel_reservation(std::exchange(reserved_, 0));
+  cache_.funding() = {};
 }
 
 void Sequence::finish(FinishReason reason) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/generation.h"
@@ -18,13 +19,15 @@ namespace tinyloop::engine {
 
 class Sequence {
  public:
-  // Takes over `reserved` bytes of the cache's budget; the destructor gives them back, with all
-  // pages. `ready_since` is its place at the planner's entrance, `most_rows` how many of its rows
-  // may be in flight at once. All host memory that it will need is taken here.
-  Sequence(SequenceId id, SequenceRequest request, size_t reserved, KvCache& cache, int32_t vocab,
-           const Tokenizer* tokenizer, SequenceClient& client, uint64_t ready_since,
+  // `kept`: an unfilled prefix for request.keep, or null. `ready_since` is its place at the
+  // planner's entrance, `most_rows` how many of its rows may be in flight at once. All host memory
+  // that it will need is taken here. The destructor gives back all pages, and what pays for them.
+  Sequence(SequenceId id, SequenceRequest request, CachedPrefixRef kept, KvCache& cache,
+           int32_t vocab, const Tokenizer* tokenizer, SequenceClient& client, uint64_t ready_since,
            int32_t most_rows);
   ~Sequence();
+  // Pays for its pages from now on: before the first pass.
+  void fund(Funding funding) noexcept { cache_.funding() = std::move(funding); }
   Sequence(const Sequence&) = delete;
   Sequence& operator=(const Sequence&) = delete;
 
@@ -38,6 +41,23 @@ class Sequence {
   // Lines of the residual buffer that hold the rows in flight.
   std::vector<int32_t>& slots() { return slots_; }
   int32_t token(int32_t position) const { return tokens_[size_t(position)]; }
+
+  // What the next `rows` rows to enter will write.
+  WrittenRows written_by(int32_t rows) const;
+  // Whether the rows in flight run the coda before they leave: not where a snapshot behind the loop
+  // is all that is wanted, nor where they have been through it.
+  bool runs_coda() const;
+  // The prefix whose snapshot takes the rows that end before position `end`; 0: none.
+  PrefixId keeps(int32_t end) const;
+  // After rows have left: gives back what no further row can need. Once the prompt has been
+  // computed, fills the prefix that is to be kept, and returns it, once.
+  CachedPrefixRef settle();
+  // Whether there is nothing left to do but to keep what has been computed.
+  bool is_built() const {
+    return request_.kind == SequenceKind::build && progress_.done == progress_.prompt;
+  }
+  // Whether a row has entered a pass; asked before the first one does, it says so the next time.
+  bool has_begun() { return std::exchange(begun_, true); }
 
   // How many of the last `rows` rows up to position `end` − 1 need logits.
   int32_t logit_rows(int32_t rows, int32_t end) const;
@@ -61,13 +81,15 @@ class Sequence {
  private:
   Accepted append(const Generation::Choice& choice);
 
+  bool wants_head_alone() const;
+
   SequenceId id_;
   SequenceRequest request_;
-  size_t reserved_;
-  KvCache& kv_;
+  CachedPrefixRef kept_;
   SequenceClient& client_;
   SequenceCache cache_;
   SequenceProgress progress_;
+  bool begun_ = false;
   std::vector<int32_t> tokens_;  // prompt, then generated; reserved in full
   std::vector<int32_t> slots_;
   std::optional<Generation> generation_;  // unless it only scores

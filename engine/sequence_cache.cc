@@ -1,6 +1,7 @@
 #include "engine/sequence_cache.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -9,8 +10,12 @@ namespace tinyloop::engine {
 using kernels::kPagePositions;
 
 SequenceCache::SequenceCache(KvCache& cache, int32_t loops, int32_t window, int32_t max_positions)
-    : cache_(cache), window_(window), tables_(size_t(loops) + 1) {
-  for (auto& table : tables_) table.reserve(size_t(pages_for(max_positions)));
+    : window_(window) {
+  tables_.reserve(size_t(kFirstLoopGroup + loops));
+  for (int32_t group = 0; group < kFirstLoopGroup + loops; ++group) {
+    tables_.emplace_back(cache, group).reserve(pages_for(max_positions));
+  }
+  copies_.reserve(tables_.size());
 }
 
 // A broken count of references is a bug that fails the replica elsewhere; here it must not end the
@@ -29,45 +34,45 @@ int32_t SequenceCache::max_pages(int32_t positions, int32_t window, int32_t chun
   return int32_t(std::min<int64_t>(all, (int64_t{window} + chunk_rows) / kPagePositions + 2));
 }
 
-bool SequenceCache::extend(int32_t positions) {
-  const int32_t before = pages_;
-  while (pages_ < pages_for(positions)) {
-    for (int32_t group = first_group(); group < int32_t(tables_.size()); ++group) {
-      const int32_t page = cache_.acquire(group);
-      if (page == PagePool::kNoPage) {
-        shrink(before);
-        return false;
-      }
-      tables_[size_t(group)].push_back(page);
-    }
-    ++pages_;
+int32_t SequenceCache::entries_behind(int32_t next, int32_t window) {
+  return window == 0 ? 0 : std::max(0, next - window + 1) / kPagePositions;
+}
+
+void SequenceCache::share(std::span<const PageTable> tables, int32_t positions) {
+  for (const PageTable& from : tables) {
+    if (from.group() >= int32_t(tables_.size())) continue;
+    tables_[size_t(from.group())].share(from, pages_for(positions));
+  }
+}
+
+bool SequenceCache::prepare(const WrittenRows& rows) {
+  const auto prepare_table = [&](int32_t group) {
+    PageTable& table = tables_[size_t(group)];
+    return table.own(rows.first / kPagePositions, funding_.pages, copies_) &&
+           table.grow(pages_for(rows.end), funding_.pages);
+  };
+  if (rows.prelude && !prepare_table(kPreludeGroup)) return false;
+  if (rows.coda && !prepare_table(kCodaGroup)) return false;
+  for (int32_t loop = rows.from_loop; loop < rows.to_loop; ++loop) {
+    if (!prepare_table(kFirstLoopGroup + loop)) return false;
   }
   return true;
 }
 
 void SequenceCache::slide(int32_t next) {
-  if (window_ == 0) return;
-  const int32_t keep_from = std::max(0, next - window_ + 1) / kPagePositions;
-  for (; released_ < std::min(keep_from, pages_); ++released_) {
-    for (int32_t group = first_group(); group < int32_t(tables_.size()); ++group) {
-      int32_t& entry = tables_[size_t(group)][size_t(released_)];
-      cache_.release(group, entry);
-      entry = PagePool::kNoPage;
-    }
+  for (PageTable& table : tables_) {
+    table.release_before(entries_behind(next, window_), funding_.pages);
   }
 }
 
-// Drops the pages after the first `pages` ones; tables may differ in length by one while extend()
-// is under way.
-void SequenceCache::shrink(int32_t pages) {
-  for (int32_t group = first_group(); group < int32_t(tables_.size()); ++group) {
-    auto& table = tables_[size_t(group)];
-    while (int32_t(table.size()) > pages) {
-      cache_.release(group, table.back());
-      table.pop_back();
-    }
+void SequenceCache::drop_loops(int32_t loops) {
+  for (size_t group = size_t(kFirstLoopGroup + loops); group < tables_.size(); ++group) {
+    tables_[group].clear(funding_.pages);
   }
-  pages_ = pages;
+}
+
+void SequenceCache::clear() {
+  for (PageTable& table : tables_) table.clear(funding_.pages);
 }
 
 }  // namespace tinyloop::engine

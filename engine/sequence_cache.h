@@ -1,49 +1,66 @@
-// The page tables of one sequence: for each slot group, which physical page holds positions
-// 16·k … 16·k + 15.
+// The page tables of one sequence, one for each slot group it runs, and the budget they are paid
+// from.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "engine/kv_cache.h"
+#include "engine/funding.h"
+#include "engine/page_table.h"
 
 namespace tinyloop::engine {
 
+// What rows at positions [first, end) are about to write: prelude, coda, iterations [from_loop,
+// to_loop).
+struct WrittenRows {
+  int32_t first = 0;
+  int32_t end = 0;
+  bool prelude = true;
+  bool coda = true;
+  int32_t from_loop = 0;
+  int32_t to_loop = 0;
+};
+
 class SequenceCache {
  public:
-  // `max_positions`: the most that extend() will be asked for; the tables are reserved for it, so
+  // `max_positions`: the most that prepare() will be asked for; the tables are reserved for it, so
   // that nothing is allocated on the host later. window: 0 = unbounded.
   SequenceCache(KvCache& cache, int32_t loops, int32_t window, int32_t max_positions);
   ~SequenceCache();
   SequenceCache(const SequenceCache&) = delete;
   SequenceCache& operator=(const SequenceCache&) = delete;
 
-  // Pages held at once, at most, by a sequence of `positions` positions whose rows enter in chunks
-  // of at most `chunk_rows`: what admission reserves.
+  // Pages of one group held at once, at most, by a sequence of `positions` positions whose rows
+  // enter in chunks of at most `chunk_rows`: what admission reserves.
   static int32_t max_pages(int32_t positions, int32_t window, int32_t chunk_rows);
+  // Entries that have slid out of the window when position `next` is the next one.
+  static int32_t entries_behind(int32_t next, int32_t window);
 
-  // Binds pages for positions up to `positions` − 1 in every group. false: the device has no more
-  // memory; the tables are as they were.
-  bool extend(int32_t positions);
+  // Begins with positions 0 … positions − 1 of the groups that `tables` holds. Before prepare().
+  void share(std::span<const PageTable> tables, int32_t positions);
+  // Binds pages that only this sequence owns to what is written. False: the device has no more
+  // memory; the sequence can not go on.
+  bool prepare(const WrittenRows& rows);
+  // Copies of pages that prepare() asks for, to be carried out before the rows run.
+  std::vector<PageCopy>& copies() { return copies_; }
   // Gives back pages that no position from `next` on can attend to.
   void slide(int32_t next);
-  // Gives back every page.
-  void clear() { shrink(released_); }
+  // Gives back the pages of all iterations from `loops` on.
+  void drop_loops(int32_t loops);
+  // Gives back every page; they stay reserved.
+  void clear();
 
-  // Entries of released pages are PagePool::kNoPage. Group 0 is empty where the model has no outer
-  // layers.
-  std::span<const int32_t> table(int32_t group) const { return tables_[size_t(group)]; }
+  // Pays for all pages. To be filled before prepare().
+  Funding& funding() { return funding_; }
+  const PageTable& table(int32_t group) const { return tables_[size_t(group)]; }
+  std::span<const int32_t> pages(int32_t group) const { return table(group).pages(); }
 
  private:
-  int32_t first_group() const { return cache_.has_outer() ? kOuterGroup : kOuterGroup + 1; }
-  void shrink(int32_t pages);
-
-  KvCache& cache_;
   int32_t window_;
-  int32_t pages_ = 0;     // entries of each table
-  int32_t released_ = 0;  // of which the first ones have been given back
-  std::vector<std::vector<int32_t>> tables_;
+  Funding funding_;
+  std::vector<PageTable> tables_;  // by group
+  std::vector<PageCopy> copies_;
 };
 
 }  // namespace tinyloop::engine

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "engine/cached_prefix.h"
 #include "tinyloop/generate.h"
 
 namespace tinyloop::engine {
@@ -24,6 +25,8 @@ class SequenceClient {
                         const PositionLogprobs* logprobs) noexcept = 0;
   // Score: log-probability of the next token, in order, starting with the second.
   virtual void on_score(float logprob) noexcept = 0;
+  // The prefix that the request was to keep has been computed and is held for it.
+  virtual void on_prefix(PrefixId /*id*/) noexcept {}
   // The end, with the text that had been held back.
   virtual void on_finished(FinishReason reason, std::string_view text) noexcept = 0;
   virtual void on_failed(const base::Error& error) noexcept = 0;

@@ -19,35 +19,53 @@ void visit_chunk(Chunk& chunk, Visit visit) {
   visit("iteration", chunk.iteration);
   visit("window", chunk.window);
   visit("enters", chunk.enters);
+  visit("restores", chunk.restores);
   visit("leaves", chunk.leaves);
+  visit("coda", chunk.coda);
+  visit("prefix", chunk.prefix);
+  visit("keeps", chunk.keeps);
   visit("logit_rows", chunk.logit_rows);
   visit("picks", chunk.picks);
   visit("first_row", chunk.first_row);
   visit("pages", chunk.pages);
-  visit("outer_table", chunk.outer_table);
+  visit("prelude_table", chunk.prelude_table);
+  visit("coda_table", chunk.coda_table);
   visit("loop_table", chunk.loop_table);
+}
+
+template <class Copy, class Visit>
+void visit_copy(Copy& copy, Visit visit) {
+  visit("group", copy.group);
+  visit("from", copy.from);
+  visit("to", copy.to);
 }
 
 template <class Plan, class Visit>
 void visit_plan(Plan& plan, Visit visit) {
   visit("pass", plan.pass);
+  visit("copies", plan.copies);
   visit("chunks", plan.chunks);
   visit("tokens", plan.tokens);
   visit("slots", plan.slots);
-  visit("outer_pages", plan.outer_pages);
+  visit("prelude_pages", plan.prelude_pages);
+  visit("coda_pages", plan.coda_pages);
   visit("loop_pages", plan.loop_pages);
 }
 
 void print(json& out, const ChunkStep& chunk) {
   visit_chunk(chunk, [&](const char* key, const auto& value) { out[key] = value; });
 }
+void print(json& out, const PageCopy& copy) {
+  visit_copy(copy, [&](const char* key, const auto& value) { out[key] = value; });
+}
 template <class T>
 void print(json& out, const T& value) {
   out = value;
 }
-void print(json& out, const std::vector<ChunkStep>& chunks) {
+template <class T>
+void print(json& out, const std::vector<T>& values) {
   out = json::array();
-  for (const ChunkStep& chunk : chunks) print(out.emplace_back(), chunk);
+  for (const T& value : values) print(out.emplace_back(), value);
 }
 
 [[noreturn]] void fail(const char* key, const std::string& what) {
@@ -69,6 +87,9 @@ void parse(const json& in, const char* /*key*/, bool& value) {
 void parse(const json& in, const char* /*key*/, ChunkStep& chunk) {
   visit_chunk(chunk, [&](const char* key, auto& value) { parse(in.at(key), key, value); });
 }
+void parse(const json& in, const char* /*key*/, PageCopy& copy) {
+  visit_copy(copy, [&](const char* key, auto& value) { parse(in.at(key), key, value); });
+}
 template <class T>
 void parse(const json& in, const char* key, std::vector<T>& values) {
   if (!in.is_array()) fail(key, "not a list");
@@ -78,10 +99,12 @@ void parse(const json& in, const char* key, std::vector<T>& values) {
 }  // namespace
 
 void StepPlan::clear() {
+  copies.clear();
   chunks.clear();
   tokens.clear();
   slots.clear();
-  outer_pages.clear();
+  prelude_pages.clear();
+  coda_pages.clear();
   loop_pages.clear();
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "engine/page_table.h"
 
 namespace tinyloop::engine {
 
@@ -21,26 +22,33 @@ struct ChunkStep {
   int32_t rows = 0;
   int32_t first_position = 0;
   int32_t depth = 0;      // loop iterations these rows run in all
-  int32_t iteration = 0;  // the one they run in this pass, from 0; kHeld: done, waiting to leave
+  int32_t iteration = 0;  // the one they run in this pass, from 0; kHeld: none
   int32_t window = 0;
-  bool enters = false;  // runs embedding and prelude before the iteration
-  bool leaves = false;  // runs coda after it, and the head for the last `logit_rows` rows
+  bool enters = false;    // runs embedding and prelude before the iteration
+  bool restores = false;  // instead: takes the residual stream from the cached prefix `prefix`
+  bool leaves = false;    // this is the rows' last pass
+  bool coda = false;      // leaving, runs the coda, and the head for the last `logit_rows` rows
+  uint64_t prefix = 0;    // PrefixId
+  uint64_t keeps = 0;     // PrefixId whose snapshot the leaving rows are for; 0: none
   int32_t logit_rows = 0;
-  bool picks = false;       // of the logits, only the most likely token of each row is wanted
-  int32_t first_row = 0;    // into StepPlan::tokens and slots
-  int32_t pages = 0;        // entries of each page table below
-  int32_t outer_table = 0;  // first entry in StepPlan::outer_pages
-  int32_t loop_table = 0;   // first entry in StepPlan::loop_pages, the table of this iteration
+  bool picks = false;         // of the logits, only the most likely token of each row is wanted
+  int32_t first_row = 0;      // into StepPlan::tokens and slots
+  int32_t pages = 0;          // entries of each page table below
+  int32_t prelude_table = 0;  // first entry in StepPlan::prelude_pages
+  int32_t coda_table = 0;     // first entry in StepPlan::coda_pages
+  int32_t loop_table = 0;     // first entry in StepPlan::loop_pages, the table of this iteration
 
   bool operator==(const ChunkStep&) const = default;
 };
 
 struct StepPlan {
-  uint64_t pass = 0;  // counts from 0
+  uint64_t pass = 0;             // counts from 0
+  std::vector<PageCopy> copies;  // carried out first
   std::vector<ChunkStep> chunks;
-  std::vector<int32_t> tokens;       // one a row
-  std::vector<int32_t> slots;        // one a row: its line of the residual buffer
-  std::vector<int32_t> outer_pages;  // page numbers; PagePool::kNoPage where given back
+  std::vector<int32_t> tokens;         // one a row
+  std::vector<int32_t> slots;          // one a row: its line of the residual buffer
+  std::vector<int32_t> prelude_pages;  // page numbers; PagePool::kNoPage where given back
+  std::vector<int32_t> coda_pages;
   std::vector<int32_t> loop_pages;
 
   bool operator==(const StepPlan&) const = default;

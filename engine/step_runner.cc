@@ -36,12 +36,12 @@ bool is_fused(const LayerWeights& weights) {
 }  // namespace
 
 StepRunner::StepRunner(const ModelSpec& spec, const ModelWeights& weights, BufferPool& buffers,
-                       KvCache& cache, kernels::Backend& backend)
+                       KvCache& cache, const PrefixStore& prefixes, kernels::Backend& backend)
     : spec_(spec),
-      schedule_(spec.schedule()),
       weights_(weights),
       buffers_(buffers),
       cache_(cache),
+      prefixes_(prefixes),
       backend_(backend),
       query_group_(backend.wants_query_tiles() ? spec.heads / spec.kv_heads : 0) {
   // What a pass may need at most: nothing is allocated while it runs.
@@ -65,16 +65,89 @@ void StepRunner::run(const StepPlan& plan, LogitsSink& sink) {
   kernels::DeviceMemory& memory = backend_.memory();
   entering_.gather(plan, RowBatch::Stage::enter, cache_, memory, query_group_);
   iterating_.gather(plan, RowBatch::Stage::iterate, cache_, memory, query_group_);
-  leaving_.gather(plan, RowBatch::Stage::leave, cache_, memory, query_group_);
+  leaving_.gather(plan, RowBatch::Stage::coda, cache_, memory, query_group_);
 
+  copy_pages(plan);
+  restore(plan);
   if (entering_.rows() > 0) enter(entering_);
   if (iterating_.rows() > 0) iterate(iterating_);
+  keep(plan, PrefixState::loop_rows);
   if (leaving_.rows() > 0) {
-    for (int32_t c = 0; c < spec_.coda; ++c) {
-      layer(weights_.coda[size_t(c)], leaving_, schedule_.coda_place(c));
-    }
+    for (int32_t c = 0; c < spec_.coda; ++c) layer(weights_.coda[size_t(c)], leaving_, c);
   }
+  keep(plan, PrefixState::final_row);
   head(plan, sink);
+}
+
+// What has several owners gets copies before anybody writes.
+void StepRunner::copy_pages(const StepPlan& plan) {
+  for (const PageKind kind : {PageKind::prelude, PageKind::coda, PageKind::loop}) {
+    const PagePool& pool = cache_.pool(kind);
+    copy_from_.clear();
+    copy_to_.clear();
+    for (const PageCopy& copy : plan.copies) {
+      if (kind_of(copy.group) != kind) continue;
+      copy_from_.push_back(pool.address(copy.from));
+      copy_to_.push_back(pool.address(copy.to));
+    }
+    if (copy_from_.empty()) continue;
+    const size_t bytes = copy_from_.size() * sizeof(std::byte*);
+    kernels::DeviceMemory& memory = backend_.memory();
+    backend_.copy_pages(
+        {.from = static_cast<std::byte* const*>(memory.stage(copy_from_.data(), bytes)),
+         .to = static_cast<std::byte* const*>(memory.stage(copy_to_.data(), bytes)),
+         .pages = int32_t(copy_from_.size()),
+         .page_bytes = pool.page_bytes()});
+  }
+}
+
+// Rows take up where a cached prefix has left them.
+void StepRunner::restore(const StepPlan& plan) {
+  snapshot_.gather(plan, RowBatch::Stage::restore, cache_, backend_.memory(), 0);
+  int32_t row = 0;
+  for (const ChunkStep& chunk : plan.chunks) {
+    if (!chunk.restores) continue;
+    const CachedPrefixRef prefix = prefixes_.find(chunk.prefix);
+    TINYLOOP_CHECK(prefix != nullptr);
+    const bool loop_rows = prefix->shape().state == PrefixState::loop_rows;
+    const int32_t first = loop_rows ? chunk.first_position : 0;
+    const int32_t* slots = snapshot_.slots() + row;
+    backend_.copy_rows(
+        {prefix->residual().from_row(first), buffers_.main(slots), chunk.rows, spec_.d_model});
+    if (loop_rows && spec_.injection != Injection::none) {
+      backend_.copy_rows({prefix->injected().from_row(first), buffers_.injected(slots), chunk.rows,
+                          spec_.d_model});
+    }
+    row += chunk.rows;
+  }
+}
+
+// Snapshots of rows that leave, for prefixes of the given state: of every row behind the loop, or
+// of the last one behind the coda.
+void StepRunner::keep(const StepPlan& plan, PrefixState state) {
+  if (state == PrefixState::loop_rows) {
+    snapshot_.gather(plan, RowBatch::Stage::keep, cache_, backend_.memory(), 0);
+  }
+  int32_t row = 0;
+  for (const ChunkStep& chunk : plan.chunks) {
+    if (chunk.keeps == 0) continue;
+    const CachedPrefixRef prefix = prefixes_.find(chunk.keeps);
+    TINYLOOP_CHECK(prefix != nullptr);
+    const int32_t* slots = snapshot_.slots() + row;
+    row += chunk.rows;
+    if (prefix->shape().state != state) continue;
+    if (state == PrefixState::final_row) {
+      backend_.copy_rows(
+          {buffers_.main(slots + chunk.rows - 1), prefix->residual(), 1, spec_.d_model});
+      continue;
+    }
+    const int32_t first = chunk.first_position;
+    backend_.copy_rows(
+        {buffers_.main(slots), prefix->residual().from_row(first), chunk.rows, spec_.d_model});
+    if (spec_.injection == Injection::none) continue;
+    backend_.copy_rows(
+        {buffers_.injected(slots), prefix->injected().from_row(first), chunk.rows, spec_.d_model});
+  }
 }
 
 // e = prelude(E[token] · scale); s_0 = e, zeros, or normal values.
@@ -86,7 +159,7 @@ void StepRunner::enter(const RowBatch& batch) {
                   .scale = spec_.embedding_scale,
                   .y = main});
   for (int32_t p = 0; p < spec_.prelude; ++p) {
-    layer(weights_.prelude[size_t(p)], batch, schedule_.prelude_place(p));
+    layer(weights_.prelude[size_t(p)], batch, p);
   }
   if (spec_.injection != Injection::none) {
     backend_.copy_rows({main, buffers_.injected(batch.slots()), batch.rows(), spec_.d_model});
@@ -105,7 +178,7 @@ void StepRunner::enter(const RowBatch& batch) {
 void StepRunner::iterate(const RowBatch& batch) {
   inject(batch);
   for (int32_t l = 0; l < spec_.shared; ++l) {
-    layer(weights_.shared[size_t(l)], batch, schedule_.shared_place(l));
+    layer(weights_.shared[size_t(l)], batch, l);
   }
   if (weights_.loop_norm) {
     const RowView main = buffers_.main(batch.slots());

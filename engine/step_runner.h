@@ -10,6 +10,7 @@
 #include "engine/kv_cache.h"
 #include "engine/model_spec.h"
 #include "engine/model_weights.h"
+#include "engine/prefix_store.h"
 #include "engine/row_batch.h"
 #include "engine/step_plan.h"
 #include "kernels/backend.h"
@@ -30,7 +31,7 @@ class StepRunner {
  public:
   // All references must outlive the runner.
   StepRunner(const ModelSpec& spec, const ModelWeights& weights, BufferPool& buffers,
-             KvCache& cache, kernels::Backend& backend);
+             KvCache& cache, const PrefixStore& prefixes, kernels::Backend& backend);
 
   // A step of one or more passes. Where the backend runs ahead, passes that want no logits are only
   // on their way when run() returns, and finish() waits for them. If a plan wants logits, the
@@ -46,6 +47,9 @@ class StepRunner {
     kernels::RowView y;
   };
 
+  void copy_pages(const StepPlan& plan);
+  void restore(const StepPlan& plan);
+  void keep(const StepPlan& plan, PrefixState state);
   void enter(const RowBatch& batch);
   void iterate(const RowBatch& batch);
   void inject(const RowBatch& batch);
@@ -73,13 +77,15 @@ class StepRunner {
   };
 
   const ModelSpec& spec_;
-  const LoopSchedule schedule_;
   const ModelWeights& weights_;
   BufferPool& buffers_;
   KvCache& cache_;
+  const PrefixStore& prefixes_;
   kernels::Backend& backend_;
   const int32_t query_group_;  // heads of a K/V head, where attention wants its queries cut; else 0
   RowBatch entering_, iterating_, leaving_;
+  RowBatch snapshot_;
+  std::vector<std::byte*> copy_from_, copy_to_;
   std::vector<HeadRow> head_rows_;
   std::vector<int32_t> head_slots_;
   std::vector<float> host_logits_;

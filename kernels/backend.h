@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "kernels/attention.h"
+#include "kernels/copy_pages.h"
 #include "kernels/copy_rows.h"
 #include "kernels/device_memory.h"
 #include "kernels/embed.h"
@@ -78,6 +79,7 @@ class Backend {
   }
   virtual void residual_add(const ResidualAddArgs& args) = 0;
   virtual void copy_rows(const CopyRowsArgs& args) = 0;
+  virtual void copy_pages(const CopyPagesArgs& args) = 0;
   virtual void scale_add(const ScaleAddArgs& args) = 0;
   virtual void initial_state(const InitialStateArgs& args) = 0;
   virtual void logits(const LogitsArgs& args) = 0;

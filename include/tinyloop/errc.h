@@ -24,6 +24,9 @@ enum class errc : int {
   stream_busy = 12,     // a second async_next while one is outstanding on the same stream
   end_of_stream = 13,   // every token has been delivered; compares equal to asio's eof
   internal = 14,        // an invariant of ours did not hold: a bug in TinyLoop
+  wrong_model = 15,     // a handle was used with another model than the one that made it
+  handle_lost = 16,     // the handle's state went with the replica that held it, or was released
+  loop_mismatch = 17,   // a prefix was computed at another depth than the request asks for
 };
 
 }  // namespace tinyloop

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tinyloop/detail/export.h"
+#include "tinyloop/reuse.h"
 
 namespace tinyloop {
 
@@ -63,11 +64,39 @@ enum class WhenFull : uint8_t {
 
 // A prompt and how to continue it. Exactly one of `text` and `tokens` is non-empty; `text` needs a
 // model file with a tokenizer and is encoded without parsing special tokens in it.
+//
+// With at most one of `prefix` and `resume` the prompt is the handle's tokens and, behind them,
+// `text` or `tokens`, both of which may be empty then; a text gets no bos token. The result is to
+// the bit that of the same prompt without the handle. config.cache_window unset: the handle's;
+// another one is invalid_argument.
 struct GenerateRequest {
   std::string text{};
   std::vector<int32_t> tokens{};
   GenerateConfig config{};
   WhenFull when_full = WhenFull::fail;
+  // config.loops unset: the depth of the prefix; another one is loop_mismatch.
+  PrefixCache prefix{};
+  // The handle's tokens are carried on to resume_loops: its own loops .. its max_loops, and at most
+  // the file's maximum; unset: config.loops, and if that is unset, too, the file's default. All
+  // that follows is computed at config.loops, at most resume_loops; unset: resume_loops.
+  ResumeHandle resume{};
+  std::optional<int32_t> resume_loops{};
+};
+
+// A prefix to be computed and kept. Exactly one of `text` and `tokens` is non-empty, as above.
+struct PrefixRequest {
+  std::string text{};
+  std::vector<int32_t> tokens{};          // 1 .. max_seq_len
+  std::optional<int32_t> loops{};         // as in GenerateConfig
+  std::optional<int32_t> cache_window{};  // as in GenerateConfig; of all that continues it, too
+  std::optional<TimePoint> deadline{};    // passed before it is computed: deadline_exceeded
+  WhenFull when_full = WhenFull::fail;
+};
+
+// A prefix to be computed to `prefix.loops` and kept so that it can be carried on.
+struct ResumeRequest {
+  PrefixRequest prefix{};
+  int32_t max_loops = 32;  // prefix.loops .. 64; may exceed the file's maximum
 };
 
 // Log-probability of each token of a text, given those before it. Nothing is sampled.

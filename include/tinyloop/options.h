@@ -33,6 +33,8 @@ struct ModelOptions {
   int32_t hold_passes = 0;       // 0 .. 63: passes for which finished rows may wait for company
   int32_t cpu_threads = 0;       // 0 .. 256 threads of the CPU backend; 0: one per core
   size_t cache_budget_bytes = size_t{4} << 30;  // K/V pages of all requests together
+  int32_t max_handles = 1024;      // 1 .. 65,536 reuse handles and pool entries alive at once
+  size_t handle_budget_bytes = 0;  // what they may hold in all; 0: cache_budget_bytes alone bounds
   size_t memory_budget_bytes = 0;  // everything the replica allocates; 0: no bound of ours
 };
 

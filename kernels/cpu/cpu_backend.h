@@ -37,6 +37,7 @@ class CpuBackend final : public Backend {
   void ffn_hidden(const FfnHiddenArgs& args) override { ffn_hidden_cpu(context_, args); }
   void residual_add(const ResidualAddArgs& args) override { residual_add_cpu(context_, args); }
   void copy_rows(const CopyRowsArgs& args) override { copy_rows_cpu(context_, args); }
+  void copy_pages(const CopyPagesArgs& args) override { copy_pages_cpu(context_, args); }
   void scale_add(const ScaleAddArgs& args) override { scale_add_cpu(context_, args); }
   void initial_state(const InitialStateArgs& args) override { initial_state_cpu(context_, args); }
   void logits(const LogitsArgs& args) override { logits_cpu(context_, args); }

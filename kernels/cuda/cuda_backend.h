@@ -45,6 +45,7 @@ class CudaBackend final : public Backend {
   void qkv(const QkvArgs& args) override { qkv_cuda(context_, args); }
   void residual_add(const ResidualAddArgs& args) override { residual_add_cuda(context_, args); }
   void copy_rows(const CopyRowsArgs& args) override { copy_rows_cuda(context_, args); }
+  void copy_pages(const CopyPagesArgs& args) override { copy_pages_cuda(context_, args); }
   void scale_add(const ScaleAddArgs& args) override { scale_add_cuda(context_, args); }
   void initial_state(const InitialStateArgs& args) override { initial_state_cuda(context_, args); }
   void logits(const LogitsArgs& args) override { logits_cuda(context_, args); }

@@ -170,13 +170,16 @@ void write_texts(const Folder& folder) {
 }
 
 void write_plans(const Folder& folder) {
-  folder.write("empty", R"({"pass":0,"chunks":[],"tokens":[],"slots":[],"outer_pages":[],)"
-                        R"("loop_pages":[]})");
-  folder.write("one_chunk",
-               R"({"pass":7,"chunks":[{"sequence":3,"rows":2,"first_position":0,"depth":4,)"
-               R"("iteration":-1,"window":0,"enters":true,"leaves":false,"logit_rows":1,)"
-               R"("first_row":0,"pages":1,"outer_table":0,"loop_table":0}],"tokens":[1,2],)"
-               R"("slots":[0,1],"outer_pages":[5],"loop_pages":[6]})");
+  folder.write(
+      "empty",
+      R"({"pass":0,"chunks":[],"tokens":[],"slots":[],"copies":[],"prelude_pages":[],"coda_pages":[],)"
+      R"("loop_pages":[]})");
+  folder.write(
+      "one_chunk",
+      R"({"pass":7,"chunks":[{"sequence":3,"rows":2,"first_position":0,"depth":4,)"
+      R"("iteration":-1,"window":0,"enters":true,"leaves":false,"logit_rows":1,)"
+      R"("first_row":0,"pages":1,"prelude_table":0,"coda_table":0,"loop_table":0}],"tokens":[1,2],)"
+      R"("slots":[0,1],"copies":[{"group":2,"from":1,"to":2}],"prelude_pages":[5],"coda_pages":[5],"loop_pages":[6]})");
   folder.write("deep", std::string(4000, '['));
 }
 

@@ -134,10 +134,10 @@ TEST_F(BatchEngineTest, CacheBytesBoundsWhatASequenceHolds) {
     EngineDriver driver(model_.path(), options_);
     GenerateRequest r = request(100);
     r.config.cache_window = window;
-    const auto checked = driver.check(r);
+    auto checked = driver.check(r);
     const size_t bytes = driver.engine().cache_bytes(checked);
     RecordingClient client;
-    driver.admit(checked, client);
+    driver.admit(std::move(checked), client);
     size_t most = 0;
     while (driver.engine().active() > 0) {
       driver.engine().step();
@@ -159,8 +159,8 @@ TEST_F(BatchEngineTest, MemoryReportAddsUpAndReturns) {
     auto engine = engine::BatchEngine::load(model_.path(), options_, *backend, ledger, log).value();
     RecordingClient client;
     auto checked = engine::check_request(request(), engine->limits(), nullptr).value();
-    ASSERT_TRUE(engine->try_reserve(engine->cache_bytes(checked)));
-    engine->admit(checked, client);
+    ASSERT_TRUE(engine->try_reserve(checked));
+    engine->admit(std::move(checked), client);
     while (engine->active() > 0) engine->step();
     const MemoryReport report = ledger.report(backend->memory());
     EXPECT_EQ(report.total(), backend->memory().used_total());
@@ -289,8 +289,8 @@ TEST_F(BatchEngineTest, GoingPastTheTrainedContextIsSaidOnce) {
     r.tokens.assign(300, 7);
     auto checked = engine::check_request(r, engine->limits(), nullptr).value();
     RecordingClient client;
-    ASSERT_TRUE(engine->try_reserve(engine->cache_bytes(checked)));
-    engine->admit(checked, client);
+    ASSERT_TRUE(engine->try_reserve(checked));
+    engine->admit(std::move(checked), client);
     while (engine->active() > 0) engine->step();
     EXPECT_TRUE(client.finished.has_value());
   }

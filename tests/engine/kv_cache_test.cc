@@ -75,91 +75,190 @@ TEST(PagePool, DeviceOutOfMemoryGivesNoPage) {
 
 class SequenceCacheTest : public testing::Test {
  protected:
+  size_t used() const {
+    return cache_.pool(PageKind::prelude).used() + cache_.pool(PageKind::coda).used() +
+           cache_.pool(PageKind::loop).used();
+  }
+  // All that a sequence at this depth may need.
+  void fund(SequenceCache& sequence, size_t bytes) {
+    ASSERT_TRUE(sequence.funding().pages.try_take(cache_, bytes));
+  }
+
   kernels::CpuMemory memory_;
   MemoryLedger ledger_;
-  KvCache cache_{memory_, ledger_, LoopSchedule{1, 2, 1}, kLayout, 1 << 20};
+  KvCache cache_{memory_, ledger_, LoopSchedule{1, 2, 1}, kLayout, 8 << 20};
 };
+
+WrittenRows rows_to(int32_t end, int32_t loops) {
+  return {.first = 0, .end = end, .from_loop = 0, .to_loop = loops};
+}
 
 TEST_F(SequenceCacheTest, BytesAreWholePagesOfEveryGroup) {
   // One layer's page share: K and V, 2 heads, 16 positions, 16 dimensions, 4 bytes.
   EXPECT_EQ(kLayout.layer_bytes(), 2u * 2 * 16 * 16 * 4);
-  EXPECT_EQ(cache_.bytes(3, 4), 3 * (2 + 4 * 2) * kLayout.layer_bytes());
+  EXPECT_EQ(cache_.place_bytes(4), (2 + 4 * 2) * kLayout.layer_bytes());
 }
 
-TEST_F(SequenceCacheTest, ExtendsInPagesAndReturnsThem) {
+TEST_F(SequenceCacheTest, GrowsInPagesAndReturnsThem) {
   {
     SequenceCache sequence(cache_, 3, 0, 100);
-    ASSERT_TRUE(sequence.extend(1));
-    EXPECT_EQ(sequence.table(0).size(), 1u);
-    ASSERT_TRUE(sequence.extend(16));
-    EXPECT_EQ(sequence.table(3).size(), 1u);
-    ASSERT_TRUE(sequence.extend(17));
-    for (int32_t group = 0; group <= 3; ++group) EXPECT_EQ(sequence.table(group).size(), 2u);
-    EXPECT_EQ(cache_.pool(0).used(), 2u);
-    EXPECT_EQ(cache_.pool(1).used(), 6u);
+    fund(sequence, 2 * cache_.place_bytes(3));
+    ASSERT_TRUE(sequence.prepare(rows_to(1, 3)));
+    EXPECT_EQ(sequence.pages(kPreludeGroup).size(), 1u);
+    ASSERT_TRUE(sequence.prepare(rows_to(16, 3)));
+    EXPECT_EQ(sequence.pages(kFirstLoopGroup + 2).size(), 1u);
+    ASSERT_TRUE(sequence.prepare(rows_to(17, 3)));
+    for (int32_t group = 0; group < kFirstLoopGroup + 3; ++group) {
+      EXPECT_EQ(sequence.pages(group).size(), 2u);
+    }
+    EXPECT_EQ(cache_.pool(PageKind::prelude).used(), 2u);
+    EXPECT_EQ(cache_.pool(PageKind::coda).used(), 2u);
+    EXPECT_EQ(cache_.pool(PageKind::loop).used(), 6u);
+    EXPECT_EQ(sequence.funding().pages.bytes(), 0u);
+    EXPECT_EQ(cache_.committed(), 2 * cache_.place_bytes(3));
+    // Beyond what has been reserved there is nothing to take.
+    EXPECT_THROW(sequence.prepare(rows_to(33, 3)), base::Failure);
   }
-  EXPECT_EQ(cache_.pool(0).used() + cache_.pool(1).used(), 0u);
+  EXPECT_EQ(used(), 0u);
+  EXPECT_EQ(cache_.committed(), 0u);
 }
 
 TEST_F(SequenceCacheTest, WindowGivesBackWholePagesThatNobodyCanReach) {
   SequenceCache sequence(cache_, 1, 20, 200);
-  ASSERT_TRUE(sequence.extend(64));
+  fund(sequence, 4 * cache_.place_bytes(1));
+  ASSERT_TRUE(sequence.prepare(rows_to(64, 1)));
+  const auto page = [&](int32_t group, size_t entry) { return sequence.pages(group)[entry]; };
   sequence.slide(35);  // position 35 sees 16 … 35
-  EXPECT_EQ(sequence.table(1)[0], PagePool::kNoPage);
-  EXPECT_NE(sequence.table(1)[1], PagePool::kNoPage);
+  EXPECT_EQ(page(kFirstLoopGroup, 0), PagePool::kNoPage);
+  EXPECT_NE(page(kFirstLoopGroup, 1), PagePool::kNoPage);
   sequence.slide(50);  // position 50 sees 31 … 50
-  EXPECT_NE(sequence.table(0)[1], PagePool::kNoPage);
+  EXPECT_NE(page(kPreludeGroup, 1), PagePool::kNoPage);
   sequence.slide(51);
-  EXPECT_EQ(sequence.table(0)[1], PagePool::kNoPage);
-  EXPECT_EQ(cache_.pool(0).used(), 2u);
+  EXPECT_EQ(page(kPreludeGroup, 1), PagePool::kNoPage);
+  EXPECT_EQ(cache_.pool(PageKind::prelude).used(), 2u);
+  EXPECT_EQ(sequence.funding().pages.bytes(), 2 * cache_.place_bytes(1));  // to be used again
 }
 
 TEST_F(SequenceCacheTest, MaxPagesBoundsWhatAWindowedSequenceHolds) {
   for (int32_t window : {1, 15, 16, 17, 40}) {
     for (int32_t chunk : {1, 7, 16, 33}) {
       SequenceCache sequence(cache_, 1, window, 300);
-      size_t most = 0;
+      fund(sequence, size_t(SequenceCache::max_pages(300, window, chunk)) * cache_.place_bytes(1));
       for (int32_t done = 0; done < 300; done += chunk) {
-        ASSERT_TRUE(sequence.extend(std::min(300, done + chunk)));
-        most = std::max(most, cache_.pool(0).used());
+        ASSERT_TRUE(sequence.prepare(
+            {.first = done, .end = std::min(300, done + chunk), .from_loop = 0, .to_loop = 1}))
+            << "window " << window << " chunk " << chunk;
         sequence.slide(std::min(300, done + chunk));
       }
-      EXPECT_LE(most, size_t(SequenceCache::max_pages(300, window, chunk)))
-          << "window " << window << " chunk " << chunk;
     }
   }
 }
 
-TEST_F(SequenceCacheTest, FailedExtendLeavesEverythingAsItWas) {
-  SequenceCache sequence(cache_, 2, 0, 4000);
-  ASSERT_TRUE(sequence.extend(16));
-  const size_t used = cache_.pool(0).used() + cache_.pool(1).used();
-  memory_.fail_allocation(1);
-  EXPECT_FALSE(sequence.extend(4000));
-  EXPECT_EQ(cache_.pool(0).used() + cache_.pool(1).used(), used);
-  EXPECT_EQ(sequence.table(0).size(), 1u);
-  EXPECT_EQ(sequence.table(2).size(), 1u);
-  EXPECT_TRUE(sequence.extend(32));
+TEST_F(SequenceCacheTest, WithoutDeviceMemoryNothingIsLost) {
+  {
+    SequenceCache sequence(cache_, 2, 0, 4000);
+    fund(sequence, size_t(pages_for(4000)) * cache_.place_bytes(2));
+    const size_t committed = cache_.committed();
+    ASSERT_TRUE(sequence.prepare(rows_to(16, 2)));
+    memory_.fail_all_allocations(true);
+    EXPECT_FALSE(sequence.prepare(rows_to(4000, 2)));
+    EXPECT_EQ(cache_.committed(), committed);
+    memory_.fail_all_allocations(false);
+  }
+  EXPECT_EQ(used(), 0u);
+  EXPECT_EQ(cache_.committed(), 0u);
+}
+
+// A second sequence begins with the first one's pages, and copies the one that it writes to.
+TEST_F(SequenceCacheTest, SharedPagesAreCopiedWhenTheyAreWritten) {
+  SequenceCache first(cache_, 2, 0, 100), second(cache_, 2, 0, 100);
+  fund(first, 2 * cache_.place_bytes(2));
+  ASSERT_TRUE(first.prepare(rows_to(20, 2)));
+  std::vector<PageTable> prefix;
+  for (int32_t group = 0; group < kFirstLoopGroup + 2; ++group) {
+    prefix.emplace_back(cache_, group).share(first.table(group), 2);
+  }
+  second.share(prefix, 20);
+  EXPECT_EQ(used(), 8u);
+  fund(second, 2 * cache_.place_bytes(2));
+  ASSERT_TRUE(second.prepare({.first = 20, .end = 33, .from_loop = 0, .to_loop = 2}));
+  ASSERT_EQ(second.copies().size(), 4u);  // one of each group
+  for (const PageCopy& copy : second.copies()) {
+    EXPECT_EQ(copy.from, first.pages(copy.group)[1]);
+    EXPECT_EQ(copy.to, second.pages(copy.group)[1]);
+    EXPECT_NE(copy.from, copy.to);
+    EXPECT_EQ(second.pages(copy.group)[0], first.pages(copy.group)[0]);
+  }
+  EXPECT_EQ(used(), 16u);  // two shared, one copied, one new, and the first one's second
+  second.copies().clear();
+  ASSERT_TRUE(second.prepare({.first = 33, .end = 34, .from_loop = 0, .to_loop = 2}));
+  EXPECT_TRUE(second.copies().empty());
+  first.clear();
+  EXPECT_EQ(used(), 16u);  // the prefix holds them
+  prefix.clear();
+  EXPECT_EQ(used(), 12u);
+}
+
+TEST_F(SequenceCacheTest, AFullLastPageIsNotCopied) {
+  SequenceCache first(cache_, 1, 0, 100), second(cache_, 1, 0, 100);
+  fund(first, 2 * cache_.place_bytes(1));
+  ASSERT_TRUE(first.prepare(rows_to(32, 1)));
+  std::vector<PageTable> prefix;
+  prefix.emplace_back(cache_, kFirstLoopGroup).share(first.table(kFirstLoopGroup), 2);
+  second.share(prefix, 32);
+  fund(second, cache_.place_bytes(1));
+  ASSERT_TRUE(second.prepare(
+      {.first = 32, .end = 33, .prelude = false, .coda = false, .from_loop = 0, .to_loop = 1}));
+  EXPECT_TRUE(second.copies().empty());
+  EXPECT_EQ(second.pages(kFirstLoopGroup).size(), 3u);
 }
 
 TEST_F(SequenceCacheTest, ReservationsStopAtTheBudget) {
-  EXPECT_TRUE(cache_.try_reserve(1 << 19));
-  EXPECT_FALSE(cache_.try_reserve((1 << 19) + 1));
-  EXPECT_TRUE(cache_.try_reserve(1 << 19));
-  EXPECT_EQ(ledger_.report(memory_).cache_reserved, size_t{1} << 20);
-  cache_.cancel_reservation(1 << 20);
-  EXPECT_EQ(cache_.reserved(), 0u);
+  const size_t half = cache_.budget() / 2;
+  Reservation a, b, c;
+  EXPECT_TRUE(a.try_take(cache_, half));
+  EXPECT_FALSE(b.try_take(cache_, half + 1));
+  EXPECT_TRUE(b.try_take(cache_, half));
+  EXPECT_EQ(ledger_.report(memory_).cache_reserved, cache_.budget());
+  c = a.split(half / 2);
+  a.cancel();
+  EXPECT_EQ(cache_.committed(), half + half / 2);
+  b.absorb(std::move(c));
+  b = {};
+  EXPECT_EQ(cache_.committed(), 0u);
   EXPECT_THROW(cache_.cancel_reservation(1), tinyloop::base::Failure);
 }
 
-TEST(KvCache, LlamaFilesHaveNoOuterGroup) {
+// A loan goes back to its lender, whatever the borrower has done with it meanwhile.
+TEST_F(SequenceCacheTest, LoansReturn) {
+  const auto lender = std::make_shared<Reservation>();
+  const size_t bytes = 2 * cache_.page_bytes(kFirstLoopGroup);
+  ASSERT_TRUE(lender->try_take(cache_, bytes));
+  {
+    SequenceCache sequence(cache_, 1, 0, 100);
+    sequence.funding().borrow(lender, bytes);
+    EXPECT_EQ(lender->bytes(), 0u);
+    Funding other;
+    other.borrow(lender, bytes);  // lent to somebody else
+    EXPECT_EQ(other.pages.bytes(), 0u);
+    ASSERT_TRUE(sequence.prepare(
+        {.first = 0, .end = 20, .prelude = false, .coda = false, .from_loop = 0, .to_loop = 1}));
+    EXPECT_EQ(sequence.funding().pages.bytes(), 0u);
+  }
+  EXPECT_EQ(lender->bytes(), bytes);
+  EXPECT_EQ(cache_.committed(), bytes);
+}
+
+TEST(KvCache, GroupsWithoutLayersHaveNoPages) {
   kernels::CpuMemory memory;
   MemoryLedger ledger;
   KvCache cache(memory, ledger, LoopSchedule{0, 3, 0}, kLayout, 1 << 20);
   SequenceCache sequence(cache, 1, 0, 40);
-  ASSERT_TRUE(sequence.extend(40));
-  EXPECT_TRUE(sequence.table(0).empty());
-  EXPECT_EQ(sequence.table(1).size(), 3u);
+  ASSERT_TRUE(sequence.funding().pages.try_take(cache, 3 * cache.place_bytes(1)));
+  ASSERT_TRUE(sequence.prepare(rows_to(40, 1)));
+  EXPECT_TRUE(sequence.pages(kPreludeGroup).empty());
+  EXPECT_TRUE(sequence.pages(kCodaGroup).empty());
+  EXPECT_EQ(sequence.pages(kFirstLoopGroup).size(), 3u);
 }
 
 }  // namespace

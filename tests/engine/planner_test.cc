@@ -157,7 +157,7 @@ TEST(StepPlan, PrintsAndParsesBack) {
                          .pages = 2});
   plan.tokens = {5, 6};
   plan.slots = {0, 3};
-  plan.outer_pages = {-1, 9};
+  plan.prelude_pages = {-1, 9};
   plan.loop_pages = {-1, 12};
   const auto parsed = parse_plan(print_plan(plan));
   ASSERT_TRUE(parsed.has_value());

@@ -43,9 +43,10 @@ Logits replay(const std::string& path, const ModelOptions& options,
   engine::KvCache cache(backend->memory(), ledger, spec.schedule(),
                         backend->kv_layout(spec.kv_heads, spec.head_dim), size_t{1} << 40);
   EXPECT_NE(buffers.logits(), nullptr);
-  engine::StepRunner runner(spec, weights, buffers, cache, *backend);
+  const engine::PrefixStore prefixes(cache, backend->memory(), {}, {});
+  engine::StepRunner runner(spec, weights, buffers, cache, prefixes, *backend);
   CollectingSink sink;
-  int32_t outer = 0, loop = 0;
+  int32_t prelude = 0, coda = 0, loop = 0;
   const auto bind = [&](int32_t group, const std::vector<int32_t>& pages, int32_t& bound) {
     for (const int32_t page : pages) {
       while (bound <= page) {
@@ -56,8 +57,9 @@ Logits replay(const std::string& path, const ModelOptions& options,
   };
   for (const std::string& line : log) {
     const engine::StepPlan plan = engine::parse_plan(line).value();
-    bind(0, plan.outer_pages, outer);
-    bind(1, plan.loop_pages, loop);
+    bind(engine::kPreludeGroup, plan.prelude_pages, prelude);
+    bind(engine::kCodaGroup, plan.coda_pages, coda);
+    bind(engine::kFirstLoopGroup, plan.loop_pages, loop);
     sink.plan = &plan;
     runner.begin();
     runner.run(plan, sink);

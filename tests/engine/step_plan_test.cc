@@ -21,12 +21,15 @@ StepPlan some_plan() {
                          .logit_rows = 1,
                          .first_row = 0,
                          .pages = 1,
-                         .outer_table = 3,
+                         .prelude_table = 3,
+                         .coda_table = 5,
                          .loop_table = 4});
   plan.chunks.push_back({.sequence = 1});
   plan.tokens = {5, std::numeric_limits<int32_t>::max()};
   plan.slots = {0, 1};
-  plan.outer_pages = {-1, 7};
+  plan.copies = {{3, 7, 9}};
+  plan.prelude_pages = {-1, 7};
+  plan.coda_pages = {4};
   plan.loop_pages = {8};
   return plan;
 }

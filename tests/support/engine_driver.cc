@@ -49,8 +49,26 @@ engine::SequenceRequest EngineDriver::check(const ScoreRequest& request) const {
   return engine::check_request(request, engine_->limits()).value();
 }
 
+engine::SequenceRequest EngineDriver::check(const PrefixRequest& request) const {
+  return engine::check_request(request, engine_->limits(), engine_->tokenizer().get()).value();
+}
+
+engine::SequenceRequest EngineDriver::check(const ResumeRequest& request) const {
+  return engine::check_request(request, engine_->limits(), engine_->tokenizer().get()).value();
+}
+
+engine::SequenceRequest EngineDriver::check(const GenerateRequest& request, engine::PrefixId base,
+                                            const std::vector<int32_t>& tokens) const {
+  engine::CachedPrefixRef prefix = engine_->find_prefix(base);
+  const engine::BaseTerms terms{tokens, prefix->shape()};
+  auto checked =
+      engine::check_request(request, engine_->limits(), engine_->tokenizer().get(), &terms).value();
+  checked.base = std::move(prefix);
+  return checked;
+}
+
 engine::SequenceId EngineDriver::admit(engine::SequenceRequest request, RecordingClient& client) {
-  if (!engine_->try_reserve(engine_->cache_bytes(request))) {
+  if (!engine_->try_reserve(request)) {
     throw std::runtime_error("no budget for the request");
   }
   return engine_->admit(std::move(request), client);

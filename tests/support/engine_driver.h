@@ -30,6 +30,7 @@ class RecordingClient final : public engine::SequenceClient {
   void on_token(int32_t token, std::string_view released,
                 const PositionLogprobs* entry) noexcept override;
   void on_score(float logprob) noexcept override { scores.push_back(logprob); }
+  void on_prefix(engine::PrefixId id) noexcept override { prefix = id; }
   void on_finished(FinishReason reason, std::string_view rest) noexcept override;
   void on_failed(const base::Error& failure) noexcept override;
   void on_logits(int32_t position, std::span<const float> row) noexcept override;
@@ -42,6 +43,7 @@ class RecordingClient final : public engine::SequenceClient {
   std::string text;
   std::vector<PositionLogprobs> logprobs;
   std::vector<float> scores;
+  engine::PrefixId prefix = 0;
   std::vector<std::vector<float>> logits;
   std::vector<int32_t> logit_positions;
   uint64_t logits_hash = 14695981039346656037u;  // FNV-1a over the bits of all logits
@@ -64,6 +66,11 @@ class EngineDriver {
 
   engine::SequenceRequest check(const GenerateRequest& request) const;
   engine::SequenceRequest check(const ScoreRequest& request) const;
+  engine::SequenceRequest check(const PrefixRequest& request) const;
+  engine::SequenceRequest check(const ResumeRequest& request) const;
+  // Behind a cached prefix with these tokens.
+  engine::SequenceRequest check(const GenerateRequest& request, engine::PrefixId base,
+                                const std::vector<int32_t>& tokens) const;
   engine::SequenceId admit(engine::SequenceRequest request, RecordingClient& client);
   // Steps until nothing is left to do.
   void run();

@@ -66,6 +66,7 @@ class TestBackend final : public kernels::Backend {
   }
   void residual_add(const kernels::ResidualAddArgs& args) override { inner_->residual_add(args); }
   void copy_rows(const kernels::CopyRowsArgs& args) override { inner_->copy_rows(args); }
+  void copy_pages(const kernels::CopyPagesArgs& args) override { inner_->copy_pages(args); }
   void scale_add(const kernels::ScaleAddArgs& args) override { inner_->scale_add(args); }
   void initial_state(const kernels::InitialStateArgs& args) override {
     inner_->initial_state(args);

@@ -1,0 +1,20 @@
+// What a request needs of the K/V budget: its worst case, in whole pages, known before it begins.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/kv_cache.h"
+#include "engine/request.h"
+
+namespace tinyloop::engine {
+
+struct CacheDemand {
+  size_t own = 0;       // bytes of pages that nobody else has, and of what it keeps reserved
+  size_t lendable = 0;  // of which the capacity of the prefix that it resumes may pay for
+};
+
+// `chunk_rows`: the most rows that a sequence has in flight.
+CacheDemand cache_demand(const SequenceRequest& request, const KvCache& cache, int32_t chunk_rows);
+
+}  // namespace tinyloop::engine
