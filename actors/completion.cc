@@ -25,5 +25,7 @@ template class Completion<GenerateResult>;
 template class Completion<ScoreResult>;
 template class Completion<StreamChunk>;
 template class Completion<Model>;
+template class Completion<PrefixCache>;
+template class Completion<ResumeHandle>;
 
 }  // namespace tinyloop::detail

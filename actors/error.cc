@@ -50,6 +50,12 @@ const char* general_sentence(errc condition) {
       return "end of stream";
     case errc::internal:
       return "internal error";
+    case errc::wrong_model:
+      return "wrong model";
+    case errc::handle_lost:
+      return "handle lost";
+    case errc::loop_mismatch:
+      return "loop mismatch";
   }
   return "unknown error";
 }

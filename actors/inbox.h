@@ -1,6 +1,7 @@
-// All that other threads and requests can reach of a replica: the mailbox, the control lane for
-// cancels, the bell, and the courier that takes completions away. It outlives the replica as long
-// as somebody may still cancel a request.
+// All that other threads and requests can reach of a replica: the mailbox, the control lanes for
+// cancels and for handles that nobody refers to any more, the bell, and the courier that takes
+// completions away. It outlives the replica as long as somebody may still cancel a request or drop
+// a handle.
 #pragma once
 
 #include <memory>
@@ -9,6 +10,7 @@
 #include "actors/cancel_counts.h"
 #include "actors/control_lane.h"
 #include "actors/courier.h"
+#include "actors/lease.h"
 #include "actors/mailbox.h"
 #include "actors/waker.h"
 
@@ -34,8 +36,16 @@ class Inbox {
     return true;
   }
 
+  // False: the replica has ended, and the lease is still the caller's.
+  bool release(Lease& lease) noexcept {
+    if (!releases.push(lease)) return false;
+    waker.wake();
+    return true;
+  }
+
   Mailbox mailbox;
   ControlLane cancels;
+  Lane<Lease, ReleaseLane> releases;
   Waker waker;
   CancelCounts cancel_counts;
   const std::shared_ptr<Courier> courier;

@@ -57,6 +57,25 @@ void score(const ModelRef& model, const ScoreRequest& request, Completion<ScoreR
   actors::start_score(model, request, std::move(completion));
 }
 
+void build(const ModelRef& model, const PrefixRequest& request,
+           Completion<PrefixCache> completion) {
+  actors::start_build(model, request, std::move(completion));
+}
+
+void build(const ModelRef& model, const ResumeRequest& request,
+           Completion<ResumeHandle> completion) {
+  actors::start_build(model, request, std::move(completion));
+}
+
+void deepen(const ModelRef& model, const ResumeHandle& handle, int32_t loops, WhenFull when_full,
+            Completion<ResumeHandle> completion) {
+  actors::start_deepen(model, handle, loops, when_full, std::move(completion));
+}
+
+void release(const ReuseHandle& handle, Completion<> completion) {
+  actors::start_release(handle, std::move(completion));
+}
+
 void trim(const ModelRef& model, Completion<size_t> completion) {
   if (!model) return completion.post(actors::empty_model(), 0);
   completion.keep(model);

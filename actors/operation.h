@@ -12,6 +12,7 @@
 
 #include "actors/cancel_counts.h"
 #include "actors/lane.h"
+#include "actors/lease.h"
 #include "actors/parcel.h"
 #include "engine/batch_engine.h"
 #include "engine/sequence_client.h"
@@ -64,6 +65,8 @@ class Operation : public Parcel,
 
   const Terms terms;
 
+  // The prefix that the request begins with, if any: from before it is sent until its end.
+  LeaseRef base;
   // Replica thread. `request` is moved into the engine at the begin.
   engine::SequenceRequest request;
   Phase phase = Phase::sent;

@@ -74,6 +74,7 @@ void Replica::describe(const engine::BatchEngine& engine) {
   const engine::ModelSpec& spec = engine.spec();
   limits_ = engine.limits();
   tokenizer_ = engine.tokenizer();
+  prefix_sizes_ = engine.prefix_sizes();
   info_ = {.name = spec.name,
            .architecture = spec.architecture,
            .path = path_,
@@ -105,6 +106,7 @@ void Replica::release_backend() {
 
 void Replica::end() {
   inbox_->cancels.close();
+  inbox_->releases.close([](Lease& lease) { Lease::finish(lease); });
   state_.store(ReplicaState::closed);
   closed_.open();
 }
@@ -126,7 +128,7 @@ std::optional<base::Error> Replica::refusal(errc closed) const {
 }
 
 void Replica::submit(const OperationPtr& operation, errc closed) {
-  if (auto error = refusal(closed)) return reject(*operation, make_error(*error));
+  if (auto error = refusal(closed)) return reject(*operation, make_error(told(*operation, *error)));
   switch (inbox_->send(operation)) {
     case Sent::accepted:
       return;
@@ -135,6 +137,12 @@ void Replica::submit(const OperationPtr& operation, errc closed) {
     case Sent::closed:
       return reject(*operation, make_error(refusal(closed).value_or(draining_error())));
   }
+}
+
+// What was kept on a replica that has failed is lost, wherever the request is sent next.
+base::Error Replica::told(const Operation& operation, base::Error error) {
+  if (operation.base && error.code == errc::replica_failed) error.code = errc::handle_lost;
+  return error;
 }
 
 error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {

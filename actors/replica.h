@@ -37,6 +37,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   const ModelInfo& info() const noexcept { return info_; }
   const engine::RequestLimits& limits() const noexcept { return limits_; }
   const std::shared_ptr<const engine::Tokenizer>& tokenizer() const noexcept { return tokenizer_; }
+  const engine::PrefixSizes& prefix_sizes() const noexcept { return prefix_sizes_; }
   const std::shared_ptr<Inbox>& inbox() const noexcept { return inbox_; }
 
   // Why a request sent now would be refused. `closed`: the code once nothing is left.
@@ -59,6 +60,9 @@ class Replica : public std::enable_shared_from_this<Replica> {
   HealthReport health() const;
   Statistics statistics() const;
   Counters& counters() noexcept { return counters_; }
+
+  // How an error that ends everything here reads to one request.
+  static base::Error told(const Operation& operation, base::Error error);
 
   // For the actor.
   const ContextRef& context() const noexcept { return context_; }
@@ -95,6 +99,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   ModelInfo info_;
   engine::RequestLimits limits_;
   std::shared_ptr<const engine::Tokenizer> tokenizer_;
+  engine::PrefixSizes prefix_sizes_;
   Counters counters_;
   std::atomic<ReplicaState> state_{ReplicaState::loading};
   std::atomic<int> close_request_{0};  // 0: none, else 1 + ShutdownMode

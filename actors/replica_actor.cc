@@ -37,31 +37,34 @@ void ReplicaActor::run() noexcept {
   Waker& waker = replica_.inbox()->waker;
   for (;;) {
     const uint32_t epoch = waker.epoch();
-    bool finished = false;  // looked at everything in the inbox
+    bool worked = true;
     try {
-      turn();
-      finished = true;
+      worked = turn();
     } catch (...) {
       fail(current_error("replica"));
     }
     sweep();
-    if (!finished || !is_idle()) continue;
-    if (closing_) return;
-    waker.park(epoch);
+    if (worked) continue;
+    if (closing_ && queue_.empty()) return;
+    waker.park(epoch, queue_.next_deadline());
   }
 }
 
-void ReplicaActor::turn() {
+// False: there was nothing to do, and will not be until the bell rings or a deadline passes.
+bool ReplicaActor::turn() {
   follow_close_request();
   receive();
   expire();
   sweep();
   begin();
-  if (!active_.empty()) step();
+  if (active_.empty()) return false;
+  step();
+  return true;
 }
 
 void ReplicaActor::receive() {
   Inbox& inbox = *replica_.inbox();
+  inbox.releases.drain([this](Lease& lease) { let_go(lease); });
   inbox.cancels.drain([this](Operation& operation) { cancel(operation); });
   inbox.mailbox.drain([this](auto& message) { take(message); });
 }
@@ -89,11 +92,30 @@ void ReplicaActor::accept(Operation& operation) {
       operation.cancel_reached();
       return end_unbegun(operation, make_error(errc::operation_aborted, {}));
     }
+    find_base(operation);
     refusal = queue_.accept(operation);
   }
   if (!refusal) return replica_.counters().count_accepted();
+  operation.request.let_go();
   replica_.inbox()->mailbox.left_queue();
-  replica_.reject(operation, make_error(*refusal), OnThread::replicas);
+  replica_.reject(operation, make_error(Replica::told(operation, *refusal)), OnThread::replicas);
+}
+
+// A lease is only ever of a prefix that is there.
+void ReplicaActor::find_base(Operation& operation) {
+  if (!operation.base) return;
+  operation.request.base = engine_.find_prefix(operation.base->prefix);
+  TINYLOOP_CHECK(operation.request.base != nullptr);
+}
+
+// Nobody refers to the prefix any more.
+void ReplicaActor::let_go(Lease& lease) noexcept {
+  try {
+    engine_.drop_prefix(lease.prefix);
+  } catch (...) {
+    fail(current_error("release"));
+  }
+  Lease::finish(lease);
 }
 
 void ReplicaActor::take(Trim& message) {
@@ -155,8 +177,12 @@ void ReplicaActor::begin() {
     if (!operation) break;
     begin_one(std::move(operation));
   }
-  // With nobody active the whole budget is free, and what could never fit was refused.
-  TINYLOOP_CHECK(!active_.empty() || queue_.empty());
+  // With nobody active, handles hold what the queue waits for. Somebody has to drop them; but a
+  // replica that is closing waits for no one.
+  if (closing_ && active_.empty()) {
+    queue_.clear(
+        [this](const OperationPtr& operation) { end_unbegun(*operation, shutdown_error()); });
+  }
 }
 
 void ReplicaActor::begin_one(OperationPtr operation) {
@@ -171,16 +197,11 @@ void ReplicaActor::begin_one(OperationPtr operation) {
   replica_.inbox()->mailbox.left_queue();
 }
 
-// In a catch clause. The engine has not taken the sequence; the reservation is still ours.
+// In a catch clause. The engine has not taken the sequence.
 void ReplicaActor::begin_failed(Operation& operation) noexcept {
   const base::Error error = current_error("begin");
-  try {
-    engine_.cancel_reservation(operation.cache_bytes);
-    if (error.code != errc::out_of_memory) fail(error);
-  } catch (...) {
-    fail(current_error("begin"));
-  }
-  end_unbegun(operation, make_error(failure_ ? *failure_ : error));
+  if (error.code != errc::out_of_memory && error.code != errc::overloaded) fail(error);
+  end_unbegun(operation, make_error(failure_ ? Replica::told(operation, *failure_) : error));
 }
 
 void ReplicaActor::step() {
@@ -203,6 +224,7 @@ void ReplicaActor::sweep() {
 
 void ReplicaActor::end_unbegun(Operation& operation, error_code error) {
   if (operation.phase == Phase::sent) replica_.counters().count_accepted();
+  operation.request.let_go();
   operation.end({error});
   replica_.inbox()->mailbox.left_queue();
   complete(operation);
@@ -210,6 +232,7 @@ void ReplicaActor::end_unbegun(Operation& operation, error_code error) {
 
 void ReplicaActor::complete(Operation& operation) {
   replica_.counters().count_completed(operation.outcome);
+  operation.base.reset();
   operation.complete(OnThread::replicas);
 }
 

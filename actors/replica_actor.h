@@ -24,13 +24,14 @@ class ReplicaActor {
   void run() noexcept;
 
  private:
-  void turn();
-  bool is_idle() const noexcept { return active_.empty() && queue_.empty(); }
+  bool turn();
 
   // Inbox.
   void receive();
   void take(Run& message);
   void accept(Operation& operation);
+  void find_base(Operation& operation);
+  void let_go(Lease& lease) noexcept;
   void take(Trim& message);
   void take(Visit& message);
   void cancel(Operation& operation);

@@ -53,13 +53,13 @@ OperationPtr RequestQueue::pop() {
 OperationPtr RequestQueue::remove(Operation& operation) {
   OperationList& list = operation.reserved ? funded_ : unfunded_;
   list.erase(list.iterator_to(operation));
-  if (operation.reserved) engine_.cancel_reservation(operation.cache_bytes);
   operation.reserved = false;
+  operation.request.let_go();
   return {&operation, false};
 }
 
 bool RequestQueue::reserve(Operation& operation) {
-  return operation.reserved = engine_.try_reserve(operation.cache_bytes);
+  return operation.reserved = engine_.try_reserve(operation.request);
 }
 
 void RequestQueue::note_deadline(const Operation& operation) {

@@ -54,7 +54,7 @@ class RequestQueue {
     while (!unfunded_.empty()) visit(remove(unfunded_.back()));
     while (!funded_.empty()) visit(remove(funded_.back()));
   }
-  // The same for an engine that has failed: its reservations are left as they are.
+  // The same for an engine that has failed.
   template <class Visit>
   void abandon(Visit&& visit) noexcept {
     for (OperationList* list : {&funded_, &unfunded_}) {
@@ -62,11 +62,14 @@ class RequestQueue {
         Operation& operation = list->front();
         list->pop_front();
         operation.reserved = false;
+        operation.request.let_go();
         visit(OperationPtr(&operation, false));
       }
     }
   }
 
+  // Nothing in here expires before; unset: nothing ever does.
+  const std::optional<TimePoint>& next_deadline() const noexcept { return next_deadline_; }
   bool empty() const noexcept { return funded_.empty() && unfunded_.empty(); }
   size_t size() const noexcept { return funded_.size() + unfunded_.size(); }
 

@@ -1,9 +1,13 @@
 #include "actors/submit.h"
 
+#include <string>
+#include <type_traits>
 #include <utility>
 
+#include "actors/build_operation.h"
 #include "actors/error.h"
 #include "actors/generate_operation.h"
+#include "actors/handle.h"
 #include "actors/score_operation.h"
 #include "engine/request.h"
 
@@ -11,13 +15,75 @@ namespace tinyloop::actors {
 
 namespace {
 
-base::Result<engine::SequenceRequest> check(const Replica& replica,
-                                            const GenerateRequest& request) {
-  return engine::check_request(request, replica.limits(), replica.tokenizer().get());
+// A request that has passed every check, and the prefix that it begins with.
+struct Checked {
+  engine::SequenceRequest request;
+  LeaseRef base;
+};
+
+// The lease of a handle that this replica's requests may use. Throws base::Failure.
+LeaseRef lease_of(const Replica& replica, const Handle& handle) {
+  if (handle.inbox() != replica.inbox()) {
+    throw base::Failure(errc::wrong_model, "the handle was made by another model");
+  }
+  LeaseRef lease = handle.lease();
+  if (!lease) throw base::Failure(errc::handle_lost, "the handle has been released");
+  return lease;
 }
 
-base::Result<engine::SequenceRequest> check(const Replica& replica, const ScoreRequest& request) {
-  return engine::check_request(request, replica.limits());
+// The handle of request.prefix or request.resume; null: neither.
+const Handle* handle_of(const GenerateRequest& request) {
+  if (request.prefix && request.resume) {
+    throw base::Failure(errc::invalid_argument,
+                        "prefix and resume: both are set, allowed: at most one");
+  }
+  if (request.resume_loops && !request.resume) {
+    throw base::Failure(
+        errc::invalid_argument,
+        "resume_loops: " + std::to_string(*request.resume_loops) + ", allowed: only with resume");
+  }
+  return request.prefix ? request.prefix.ref().get() : request.resume.ref().get();
+}
+
+Checked check(const Replica& replica, const GenerateRequest& request) {
+  const engine::Tokenizer* tokenizer = replica.tokenizer().get();
+  const Handle* handle = handle_of(request);
+  if (!handle) {
+    return {engine::check_request(request, replica.limits(), tokenizer).value(), nullptr};
+  }
+  LeaseRef base = lease_of(replica, *handle);
+  const engine::BaseTerms terms = handle->terms();
+  return {engine::check_request(request, replica.limits(), tokenizer, &terms).value(),
+          std::move(base)};
+}
+
+Checked check(const Replica& replica, const ScoreRequest& request) {
+  return {engine::check_request(request, replica.limits()).value(), nullptr};
+}
+
+Checked check(const Replica& replica, const PrefixRequest& request) {
+  return {engine::check_request(request, replica.limits(), replica.tokenizer().get()).value(),
+          nullptr};
+}
+
+Checked check(const Replica& replica, const ResumeRequest& request) {
+  return {engine::check_request(request, replica.limits(), replica.tokenizer().get()).value(),
+          nullptr};
+}
+
+// A ResumeHandle to be carried on.
+struct DeepenRequest {
+  const ResumeHandle& handle;
+  int32_t loops;
+  WhenFull when_full;
+};
+
+Checked check(const Replica& replica, const DeepenRequest& request) {
+  if (!request.handle) throw base::Failure(errc::invalid_argument, "handle: empty");
+  const Handle& handle = *request.handle.ref();
+  LeaseRef base = lease_of(replica, handle);
+  return {engine::check_deepen(handle.terms(), request.loops, replica.limits()).value(),
+          std::move(base)};
 }
 
 Operation::Terms terms_of(const GenerateRequest& request) {
@@ -26,6 +92,44 @@ Operation::Terms terms_of(const GenerateRequest& request) {
 
 Operation::Terms terms_of(const ScoreRequest& request) {
   return {request.deadline, request.when_full};
+}
+
+Operation::Terms terms_of(const PrefixRequest& request) {
+  return {request.deadline, request.when_full};
+}
+
+Operation::Terms terms_of(const ResumeRequest& request) {
+  return terms_of(request.prefix);
+}
+
+Operation::Terms terms_of(const DeepenRequest& request) {
+  return {std::nullopt, request.when_full};
+}
+
+// What a request that keeps a prefix leaves to its caller.
+std::shared_ptr<Handle> handle_for(const Replica& replica, const engine::SequenceRequest& request) {
+  const engine::PrefixShape shape = request.kept_shape();
+  return std::make_shared<Handle>(replica.inbox(), request.tokens, shape,
+                                  replica.prefix_sizes().bytes_of(shape));
+}
+
+template <class Kind>
+OperationPtr make_operation(Replica& replica, Checked checked, Operation::Terms terms,
+                            detail::Completion<Kind>& completion) {
+  OperationPtr operation;
+  if constexpr (std::is_same_v<Kind, GenerateResult>) {
+    operation.reset(
+        new GenerateOperation(replica.inbox(), std::move(checked.request), terms, completion));
+  } else if constexpr (std::is_same_v<Kind, ScoreResult>) {
+    operation.reset(
+        new ScoreOperation(replica.inbox(), std::move(checked.request), terms, completion));
+  } else {
+    auto handle = handle_for(replica, checked.request);
+    operation.reset(new BuildOperation<Kind>(replica.inbox(), std::move(checked.request), terms,
+                                             std::move(handle), completion));
+  }
+  operation->base = std::move(checked.base);
+  return operation;
 }
 
 // What the exception being handled makes of a request: the broken bound, or no host memory.
@@ -39,23 +143,22 @@ error_code current_refusal() noexcept {
   }
 }
 
-template <class Kind, class Request, class Completion, class Result>
-void start(const ModelRef& model, const Request& request, Completion completion, Result nothing) {
-  if (!model) return completion.post(empty_model(), std::move(nothing));
+template <class Request, class Result>
+void start(const ModelRef& model, const Request& request, detail::Completion<Result> completion) {
+  if (!model) return completion.post(empty_model(), {});
   Replica& replica = model->replica();
   completion.keep(model);
   const auto slot = completion.slot();
   OperationPtr operation;  // owns the completion as soon as it exists
   try {
-    operation.reset(
-        new Kind(replica.inbox(), check(replica, request).value(), terms_of(request), completion));
+    operation = make_operation(replica, check(replica, request), terms_of(request), completion);
     let_cancel(slot, operation);
     return replica.submit(operation, model->closed_code());
   } catch (...) {
     const error_code error = current_refusal();
     if (operation) return replica.reject(*operation, error);
     replica.counters().count_rejected(error);
-    completion.post(error, std::move(nothing));
+    completion.post(error, {});
   }
 }
 
@@ -85,12 +188,33 @@ error_code empty_model() noexcept {
 
 void start_generate(const ModelRef& model, const GenerateRequest& request,
                     detail::Completion<GenerateResult> completion) {
-  start<GenerateOperation>(model, request, std::move(completion), GenerateResult{});
+  start(model, request, std::move(completion));
 }
 
 void start_score(const ModelRef& model, const ScoreRequest& request,
                  detail::Completion<ScoreResult> completion) {
-  start<ScoreOperation>(model, request, std::move(completion), ScoreResult{});
+  start(model, request, std::move(completion));
+}
+
+void start_build(const ModelRef& model, const PrefixRequest& request,
+                 detail::Completion<PrefixCache> completion) {
+  start(model, request, std::move(completion));
+}
+
+void start_build(const ModelRef& model, const ResumeRequest& request,
+                 detail::Completion<ResumeHandle> completion) {
+  start(model, request, std::move(completion));
+}
+
+void start_deepen(const ModelRef& model, const ResumeHandle& handle, int32_t loops,
+                  WhenFull when_full, detail::Completion<ResumeHandle> completion) {
+  start(model, DeepenRequest{handle, loops, when_full}, std::move(completion));
+}
+
+void start_release(const ReuseHandle& handle, detail::Completion<> completion) {
+  LeaseRef lease = handle ? handle.ref()->take_lease() : nullptr;
+  if (!lease) return completion.post({});
+  lease->released = make_reply(std::move(completion));
 }
 
 boost::intrusive_ptr<StreamOperation> start_stream(const ModelRef& model,
@@ -98,15 +222,18 @@ boost::intrusive_ptr<StreamOperation> start_stream(const ModelRef& model,
                                                    std::vector<int32_t>* prompt) {
   if (!model) return failed_stream(nullptr, empty_model());
   Replica& replica = model->replica();
-  auto checked = check(replica, request);
-  if (!checked) {
-    const error_code error = make_error(checked.error());
+  Checked checked;
+  try {
+    checked = check(replica, request);
+  } catch (const base::Failure& failure) {
+    const error_code error = make_error(failure.error());
     replica.counters().count_rejected(error);
     return failed_stream(replica.inbox(), error);
   }
-  if (prompt) *prompt = checked->tokens;
+  if (prompt) *prompt = checked.request.tokens;
   boost::intrusive_ptr<StreamOperation> operation(
-      new StreamOperation(replica.inbox(), std::move(*checked), terms_of(request)));
+      new StreamOperation(replica.inbox(), std::move(checked.request), terms_of(request)));
+  operation->base = std::move(checked.base);
   replica.submit(operation, model->closed_code());
   return operation;
 }

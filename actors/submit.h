@@ -18,6 +18,15 @@ void start_generate(const ModelRef& model, const GenerateRequest& request,
 void start_score(const ModelRef& model, const ScoreRequest& request,
                  detail::Completion<ScoreResult> completion);
 
+void start_build(const ModelRef& model, const PrefixRequest& request,
+                 detail::Completion<PrefixCache> completion);
+void start_build(const ModelRef& model, const ResumeRequest& request,
+                 detail::Completion<ResumeHandle> completion);
+void start_deepen(const ModelRef& model, const ResumeHandle& handle, int32_t loops,
+                  WhenFull when_full, detail::Completion<ResumeHandle> completion);
+// Completes when the handle's memory is back.
+void start_release(const ReuseHandle& handle, detail::Completion<> completion);
+
 // The stream's reader gets it; never null. `prompt`: if given, receives the prompt's tokens.
 boost::intrusive_ptr<StreamOperation> start_stream(const ModelRef& model,
                                                    const GenerateRequest& request,

@@ -96,6 +96,52 @@ class TINYLOOP_API Model {
         token, std::move(request));
   }
 
+  // void(error_code, PrefixCache): computes a prefix and keeps it, for GenerateRequest::prefix. A
+  // cancelled build keeps nothing and completes with operation_aborted.
+  template <boost::asio::completion_token_for<void(error_code, PrefixCache)> Token>
+  auto async_build_prefix(PrefixRequest request, Token&& token) const {
+    return boost::asio::async_initiate<Token, void(error_code, PrefixCache)>(
+        [state = state_](auto handler, const PrefixRequest& copy) {
+          detail::build(state, copy, {std::move(handler), detail::default_executor(state)});
+        },
+        token, std::move(request));
+  }
+
+  // void(error_code, ResumeHandle): the same, for GenerateRequest::resume.
+  template <boost::asio::completion_token_for<void(error_code, ResumeHandle)> Token>
+  auto async_build_resume(ResumeRequest request, Token&& token) const {
+    return boost::asio::async_initiate<Token, void(error_code, ResumeHandle)>(
+        [state = state_](auto handler, const ResumeRequest& copy) {
+          detail::build(state, copy, {std::move(handler), detail::default_executor(state)});
+        },
+        token, std::move(request));
+  }
+
+  // void(error_code, ResumeHandle): a handle at `loops` (the handle's own .. its max_loops), which
+  // shares the pages of the iterations that are behind both. The given handle stays as it is.
+  template <boost::asio::completion_token_for<void(error_code, ResumeHandle)> Token>
+  auto async_deepen(ResumeHandle handle, int32_t loops, WhenFull when_full, Token&& token) const {
+    return boost::asio::async_initiate<Token, void(error_code, ResumeHandle)>(
+        [state = state_, loops, when_full](auto handler, const ResumeHandle& from) {
+          detail::deepen(state, from, loops, when_full,
+                         {std::move(handler), detail::default_executor(state)});
+        },
+        token, std::move(handle));
+  }
+
+  // void(error_code): lets go of what a handle refers to, whoever else has copies of it; completes
+  // when its memory is back, once the requests in flight that use it have ended. Later requests
+  // with the handle are handle_lost. Never an error; a second call completes at once. Cannot be
+  // cancelled.
+  template <boost::asio::completion_token_for<void(error_code)> Token>
+  auto async_release(ReuseHandle handle, Token&& token) const {
+    return boost::asio::async_initiate<Token, void(error_code)>(
+        [state = state_](auto handler, const ReuseHandle& which) {
+          detail::release(which, {std::move(handler), detail::default_executor(state)});
+        },
+        token, std::move(handle));
+  }
+
   // void(error_code, size_t): gives unused page slabs back to the device; the bytes.
   template <boost::asio::completion_token_for<void(error_code, size_t)> Token>
   auto async_trim(Token&& token) const {

@@ -74,5 +74,7 @@ extern template class TINYLOOP_API Completion<GenerateResult>;
 extern template class TINYLOOP_API Completion<ScoreResult>;
 extern template class TINYLOOP_API Completion<StreamChunk>;
 extern template class TINYLOOP_API Completion<Model>;
+extern template class TINYLOOP_API Completion<PrefixCache>;
+extern template class TINYLOOP_API Completion<ResumeHandle>;
 
 }  // namespace tinyloop::detail

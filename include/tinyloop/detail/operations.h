@@ -38,6 +38,13 @@ TINYLOOP_API void generate(const ModelRef& model, const GenerateRequest& request
                            Completion<GenerateResult> completion);
 TINYLOOP_API void score(const ModelRef& model, const ScoreRequest& request,
                         Completion<ScoreResult> completion);
+TINYLOOP_API void build(const ModelRef& model, const PrefixRequest& request,
+                        Completion<PrefixCache> completion);
+TINYLOOP_API void build(const ModelRef& model, const ResumeRequest& request,
+                        Completion<ResumeHandle> completion);
+TINYLOOP_API void deepen(const ModelRef& model, const ResumeHandle& handle, int32_t loops,
+                         WhenFull when_full, Completion<ResumeHandle> completion);
+TINYLOOP_API void release(const ReuseHandle& handle, Completion<> completion);
 TINYLOOP_API void trim(const ModelRef& model, Completion<size_t> completion);
 TINYLOOP_API void unload(const ModelRef& model, ShutdownMode mode, Completion<> completion);
 TINYLOOP_API void next_chunk(const StreamRef& stream, Completion<StreamChunk> completion);
