@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 #include "kernels/cuda/cublas_handle.h"
@@ -72,6 +73,17 @@ void launch_end(CudaContext& cuda, const ProductArgs& product, const float* sums
 }
 
 // ---- Products -----------------------------------------------------------------------------------
+
+// Rows behind an index whose lines follow one another are dense rows: those of a prompt that came
+// alone, as a rule. Seen where the host staged the index.
+RowView without_index(CudaContext& cuda, const RowView& y, int32_t rows) {
+  const auto* lines = reinterpret_cast<const int32_t*>(cuda.memory().staged(y.index));
+  if (!lines) return y;
+  for (int32_t r = 1; r < rows; ++r) {
+    if (lines[r] != lines[0] + r) return y;
+  }
+  return RowView{y.data, y.type, y.stride, nullptr}.from_row(lines[0]);
+}
 
 // Whether the library can write where the results belong. What goes to FP16 does not: numbers
 // beyond its range would become infinite, unseen.
@@ -174,9 +186,15 @@ bool takes_gemm(const CudaContext& cuda, std::span<const ProductLayer> layers,
                      [](const ProductLayer& layer) { return layer.weights->fp16 != nullptr; });
 }
 
-void launch_gemm_product(CudaContext& cuda, std::span<const ProductLayer> layers,
+void launch_gemm_product(CudaContext& cuda, std::span<const ProductLayer> all,
                          const ProductInput& input, const ProductOutcome& outcome) {
+  TINYLOOP_CHECK(all.size() <= size_t{ProductArgs::kMostParts});
   if (input.norm) rms_norm_cuda(cuda, *input.norm);
+  std::array<ProductLayer, ProductArgs::kMostParts> dense;
+  const auto layers = std::span(dense).first(all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    layers[i] = {all[i].weights, without_index(cuda, all[i].y, input.rows)};
+  }
   const GemmPlan plan = plan_gemm(layers, input.x, outcome.end);
   ProductArgs args = product_args(cuda, layers, outcome);
   const int32_t cols = args.cols;
