@@ -40,7 +40,7 @@ struct ModelOptions {
   size_t memory_budget_bytes = 0;  // everything the replica allocates; 0: no bound of ours
   // Mode fast alone: bytes of FP16 copies of matrices; 0: none. Unset: the environment variable
   // TINYLOOP_FP16_CACHE_BYTES, or, without it, what the loop block's matrices take.
-  std::optional<size_t> fp16_cache_bytes;
+  std::optional<size_t> fp16_cache_bytes = std::nullopt;
 };
 
 }  // namespace tinyloop

@@ -80,8 +80,8 @@ struct Statistics {
   // was, perhaps more often than that. Numbers between 65,504 and 65,520, which rounding alone
   // takes back, count where they are stored one by one. Weights cut at load are not counted.
   uint64_t saturated_values = 0;
-  // GPU: times the host started something there, a kernel or a graph of kernels; copies not
-  // counted. 0 on the CPU.
+  // GPU: times the host started something there: a kernel, a graph of kernels, or, in mode fast, a
+  // product by cuBLAS. Copies are not counted. 0 on the CPU.
   uint64_t device_launches = 0;
 };
 
