@@ -1,19 +1,12 @@
 // The fast mode: copies of matrices in FP16, and products of many rows by cuBLAS.
-#ifdef TINYLOOP_WITH_CUDA
+#include "tests/kernels/cuda_fast.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <numeric>
 
-#include "kernels/cuda/cuda_backend.h"
-#include "kernels/fp16_copy.h"
-#include "kernels/rope.h"
-#include "tests/support/op_cache.h"
-#include "tests/support/op_test.h"
 #include "tests/support/quantise.h"
-#include "tests/support/test_device.h"
 
 namespace tinyloop::testing {
 namespace {
@@ -35,49 +28,8 @@ bool is_quantised(WeightType type) {
   return kernels::weight_format(type).block_values > 1;
 }
 
-// A matrix with its copy, and without.
-class FastWeights {
- public:
-  FastWeights(kernels::Backend& backend, WeightType type, int32_t out, int32_t in, OpRandom& random)
-      : weights_(backend, type, out, in, random),
-        copy_(backend.memory(), kernels::fp16_copy_bytes(out, in),
-              kernels::MemoryUse::fp16_weight_cache) {
-    backend.fp16_copy({weights_.matrix(), copy_.data()});
-  }
-
-  const WeightMatrix& tiled() const { return weights_.matrix(); }
-  WeightMatrix copied() const {
-    WeightMatrix matrix = weights_.matrix();
-    matrix.fp16 = copy_.data();
-    return matrix;
-  }
-  const std::vector<float>& operands() const { return weights_.operands(); }
-  std::vector<uint16_t> copy(kernels::Backend& backend) const {
-    std::vector<uint16_t> numbers(copy_.bytes() / 2);
-    backend.memory().copy_out(numbers.data(), copy_.data(), copy_.bytes());
-    return numbers;
-  }
-
- private:
-  OpWeights weights_;
-  kernels::DeviceBuffer copy_;
-};
-
-class CudaFastTest : public OpTest {
+class CudaFastTest : public CudaFastOpTest {
  protected:
-  void SetUp() override {
-    const std::string missing = missing_cublas();
-    if (missing_cuda_device().empty() && !missing.empty()) GTEST_SKIP() << missing;
-    OpTest::SetUp();
-  }
-
-  std::vector<float> exact_rows(int32_t rows, int32_t cols) {
-    return operands(backend(), random().values(size_t(rows) * size_t(cols)));
-  }
-  OpMatrix matrix(int32_t rows, int32_t cols, RowLayout layout, ScalarType type,
-                  const std::vector<float>& values = {}) {
-    return {backend(), rows, cols, layout, random(), values, type};
-  }
   static std::vector<float> first(const std::vector<float>& values, int32_t rows, int32_t cols) {
     return {values.begin(), values.begin() + ptrdiff_t(rows) * cols};
   }
@@ -398,140 +350,7 @@ TEST_P(CudaFastTest, AllocatesNothingAfterTheStart) {
   EXPECT_EQ(backend().memory().allocation_count(), before);
 }
 
-// ---- The beginning of an attention layer --------------------------------------------------------
-
-constexpr int32_t kContext = 300;  // of each of two sequences
-
-std::vector<float> rope_table(int32_t head_dim) {
-  std::vector<float> table(size_t(kContext) * size_t(head_dim));
-  kernels::fill_rope_table(table.data(), kContext, head_dim, 10000.0f);
-  return table;
-}
-
-class CudaFastQkvTest : public CudaFastTest {
- protected:
-  struct Result {
-    std::vector<float> q;
-    std::vector<uint16_t> cache;
-  };
-
-  // Rows that differ in the last bits of their sums differ by one rounding in FP16. NaNs and all
-  // that is not written: to the bit.
-  static void expect_near(const Result& got, const Result& want, int32_t cols) {
-    const double most = 4e-5 * cols;
-    ASSERT_EQ(got.q.size(), want.q.size());
-    for (size_t i = 0; i < got.q.size(); ++i) ASSERT_NEAR(got.q[i], want.q[i], most) << i;
-    ASSERT_EQ(got.cache.size(), want.cache.size());
-    for (size_t i = 0; i < got.cache.size(); ++i) {
-      if (got.cache[i] == want.cache[i]) continue;
-      const double a = double(from_half(got.cache[i])), b = double(from_half(want.cache[i]));
-      ASSERT_LE(std::abs(a - b), most + 1e-3 * std::abs(b)) << "half " << i << " of the cache";
-    }
-  }
-};
-
-TEST_P(CudaFastQkvTest, AgreesWithOurOwnKernels) {
-  constexpr AttentionShape kShapes[] = {{4, 2, 16}, {9, 3, 64}, {2, 1, 34}, {3, 3, 128}};
-  constexpr int32_t kCols = 576;
-  for (const AttentionShape& shape : kShapes) {
-    const int32_t q_cols = shape.heads * shape.head_dim, kv_cols = shape.kv_heads * shape.head_dim;
-    const FastWeights q(backend(), WeightType::q4_1, q_cols, kCols, random());
-    const FastWeights k(backend(), WeightType::q4_1, kv_cols, kCols, random());
-    const FastWeights v(backend(), WeightType::q4_1, kv_cols, kCols, random());
-    const DeviceArray<float> norm(backend(), random().values(size_t(kCols), 2.0f));
-    const DeviceArray<float> cos_sin(backend(), rope_table(shape.head_dim));
-    for (int32_t count : {128, 129, 300, 513}) {
-      CacheRows rows;
-      for (int32_t place : random().distinct(count, 2 * kContext)) {
-        rows.add(place / kContext, place % kContext);
-      }
-      const DeviceCacheRows device_rows(backend(), rows, shape.heads / shape.kv_heads);
-      const auto values = random().values(size_t(count) * size_t(kCols), 8.0f);
-      const OpMatrix x(backend(), count, kCols, RowLayout::scattered, random(), values);
-      const auto run = [&](bool copied) {
-        const auto of = [&](const FastWeights& w) { return copied ? w.copied() : w.tiled(); };
-        OpRandom pages(kSeed);  // the same for both
-        const CachedSequence empty{kContext, 0, {}, {}};
-        const OpCache cache(backend(), ScalarType::f16, shape, {empty, empty}, {0, 0}, pages);
-        const OpMatrix normed = matrix(count, kCols, RowLayout::dense, ScalarType::f16);
-        const OpMatrix to = matrix(count, q_cols, RowLayout::scattered, ScalarType::f32);
-        const RowView in = normed.view();
-        backend().qkv({{.x = x.view(),
-                        .y = in,
-                        .weight = norm.data(),
-                        .rows = count,
-                        .cols = kCols,
-                        .eps = 1e-5f},
-                       {of(q), in, to.view(), count},
-                       {of(k), in, {}, count},
-                       {of(v), in, {}, count},
-                       cache.view(device_rows),
-                       cos_sin.data(),
-                       shape.heads});
-        EXPECT_TRUE(to.untouched());
-        const auto bytes = cache.storage();
-        std::vector<uint16_t> halves(bytes.size() / 2);
-        std::memcpy(halves.data(), bytes.data(), halves.size() * 2);
-        return Result{to.values(), halves};
-      };
-      SCOPED_TRACE(::testing::Message() << "heads " << shape.heads << "/" << shape.kv_heads
-                                        << ", head_dim " << shape.head_dim << ", " << count);
-      const Result got = run(true), want = run(false);
-      expect_near(got, want, kCols);
-      if (count <= 128) {
-        EXPECT_TRUE(same_bits(want.q, got.q));
-        EXPECT_TRUE(want.cache == got.cache);
-      }
-    }
-  }
-}
-
-// ---- The start ----------------------------------------------------------------------------------
-
-TEST_P(CudaFastTest, WithoutTheLibraryNothingStarts) {
-  constexpr const char* kNames[] = {"libnot-there.so"};
-  for (int round = 0; round < 3; ++round) {
-    try {
-      const kernels::CudaBackend none(0, 0, ArithmeticMode::fast, kNames);
-      ADD_FAILURE() << "no error";
-    } catch (const base::Failure& failure) {
-      EXPECT_EQ(failure.error().code, errc::invalid_argument);
-      EXPECT_NE(failure.error().detail.find("libnot-there.so: "), std::string::npos)
-          << failure.error().detail;
-    }
-    // Another mode does not ask for it.
-    const kernels::CudaBackend f16(0, 0, ArithmeticMode::f16, kNames);
-    EXPECT_FALSE(f16.wants_fp16_copies());
-  }
-}
-
-TEST_P(CudaFastTest, ItsWorkSpaceIsCountedAndBounded) {
-  const size_t needed = backend_with(1)->memory().used_total();
-  EXPECT_GE(needed, size_t{64} << 20);  // the library's, and that of sums
-  const ModelOptions options{
-      .device = "cuda:0", .mode = ArithmeticMode::fast, .memory_budget_bytes = size_t{20} << 20};
-  const auto backend = kernels::make_backend(options);
-  ASSERT_TRUE(backend.has_error());
-  EXPECT_EQ(backend.error().code, errc::out_of_memory);
-  EXPECT_NE(backend.error().detail.find("cuBLAS work space: "), std::string::npos)
-      << backend.error().detail;
-}
-
-std::vector<OpDevice> fast_devices() {
-  std::vector<OpDevice> devices = cuda_devices();
-  for (OpDevice& device : devices) {
-    device.make = [](int32_t) {
-      return std::move(
-          kernels::make_backend({.device = "cuda:0", .mode = ArithmeticMode::fast}).value());
-    };
-  }
-  return devices;
-}
-
-TINYLOOP_ON_DEVICES(CudaFastTest, fast_devices());
-TINYLOOP_ON_DEVICES(CudaFastQkvTest, fast_devices());
+TINYLOOP_IN_FAST_MODE(CudaFastTest);
 
 }  // namespace
 }  // namespace tinyloop::testing
-
-#endif
