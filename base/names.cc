@@ -31,6 +31,8 @@ const char* to_string(ArithmeticMode mode) noexcept {
       return "f32";
     case ArithmeticMode::f16:
       return "f16";
+    case ArithmeticMode::fast:
+      return "fast";
   }
   return "unknown";
 }

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "engine/buffer_pool.h"
 #include "engine/cache_demand.h"
+#include "engine/fp16_cache.h"
 #include "engine/gguf_reader.h"
 #include "engine/kv_cache.h"
 #include "engine/model_spec.h"
@@ -385,6 +386,9 @@ base::Result<std::unique_ptr<BatchEngine>> BatchEngine::load(const std::string& 
   auto tokenizer = load_tokenizer(file).value();
   ModelWeights weights = ModelWeights::upload(spec, backend).value();
   BufferPool buffers = BufferPool::allocate(buffer_shape(spec, options), backend, ledger).value();
+  if (backend.wants_fp16_copies()) {
+    add_fp16_copies(weights, backend, fp16_cache_limit(options).value());
+  }
   spec.tensors = {};  // their data end with the file
   auto shared_tokenizer =
       tokenizer ? std::make_shared<const Tokenizer>(*std::move(tokenizer)) : nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -28,6 +29,9 @@ class ModelWeights {
   // Copies every tensor of the file to the device, matrices in the layout that the backend asks
   // for. Errors: out_of_memory, naming the tensor; then nothing stays allocated.
   static base::Result<ModelWeights> upload(const ModelSpec& spec, kernels::Backend& backend);
+
+  // Holds a buffer that a matrix points at as long as the weights. Throws std::bad_alloc.
+  void keep(kernels::DeviceBuffer buffer) { buffers_.push_back(std::move(buffer)); }
 
   kernels::WeightMatrix embedding;  // [vocab, d]
   kernels::WeightMatrix head;       // [vocab, d]; the embedding where the file ties them

@@ -10,7 +10,7 @@
 
 namespace tinyloop::engine {
 
-struct PrefixLimits {
+struct HandleLimits {
   size_t count = 0;
   size_t bytes = 0;  // 0: no bound but the K/V budget's
 };
@@ -19,7 +19,7 @@ struct PrefixLimits {
 class PrefixStore {
  public:
   PrefixStore(KvCache& cache, kernels::DeviceMemory& memory, const PrefixSizes& sizes,
-              const PrefixLimits& limits)
+              const HandleLimits& limits)
       : cache_(cache), memory_(memory), sizes_(sizes), limits_(limits) {}
 
   const PrefixSizes& sizes() const { return sizes_; }  // any thread
@@ -41,7 +41,7 @@ class PrefixStore {
   KvCache& cache_;
   kernels::DeviceMemory& memory_;
   const PrefixSizes sizes_;
-  const PrefixLimits limits_;
+  const HandleLimits limits_;
   PrefixId next_id_ = 1;
   struct Entry {
     std::weak_ptr<CachedPrefix> prefix;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/limits.h"
+#include "engine/fp16_cache.h"
 #include "engine/text_decoder.h"
 #include "engine/tokenizer.h"
 
@@ -279,6 +280,7 @@ base::Result<void> check_options(const ModelOptions& options) {
     check_range("hold_passes", options.hold_passes, 0, base::kMaxHoldPasses);
     check_range("max_handles", options.max_handles, 1, base::kMaxHandles);
     check_range("cpu_threads", options.cpu_threads, 0, base::kMaxCpuThreads);
+    if (options.mode == ArithmeticMode::fast) fp16_cache_limit(options).value();
     return {};
   } catch (const base::Failure& failure) {
     return failure.error();

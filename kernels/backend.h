@@ -18,6 +18,7 @@
 #include "kernels/embed.h"
 #include "kernels/ffn_activation.h"
 #include "kernels/ffn_hidden.h"
+#include "kernels/fp16_copy.h"
 #include "kernels/initial_state.h"
 #include "kernels/kv_append.h"
 #include "kernels/linear.h"
@@ -49,6 +50,9 @@ class Backend {
   // How matrices of a type are to be laid out in memory() for all ops. Rows that meet panels are to
   // be q8.
   virtual WeightLayout weight_layout(WeightType type) const = 0;
+  // Whether products of many rows are faster with WeightMatrix::fp16, and how to fill it.
+  virtual bool wants_fp16_copies() const { return false; }
+  virtual void fp16_copy(const Fp16CopyArgs&) {}
   virtual std::string description()
       const = 0;  // "cpu (AVX3, int8, 2 threads)": all that fixes the bits
 

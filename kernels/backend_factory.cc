@@ -56,8 +56,10 @@ std::optional<int> cuda_ordinal(std::string_view device) {
 
 #ifdef TINYLOOP_WITH_CUDA
 base::Result<std::unique_ptr<Backend>> make_cuda_backend(const ModelOptions& options, int ordinal) {
-  if (options.mode != ArithmeticMode::automatic && options.mode != ArithmeticMode::f16) {
-    return invalid("mode = " + mode_name(options.mode) + ": a CUDA device has f16");
+  const ArithmeticMode mode =
+      options.mode == ArithmeticMode::automatic ? ArithmeticMode::f16 : options.mode;
+  if (mode != ArithmeticMode::f16 && mode != ArithmeticMode::fast) {
+    return invalid("mode = " + mode_name(mode) + ": a CUDA device has f16 and fast");
   }
   const int count = cuda_device_count();
   if (ordinal >= count) {
@@ -69,7 +71,7 @@ base::Result<std::unique_ptr<Backend>> make_cuda_backend(const ModelOptions& opt
                    "\": compute capability 8.0 or later is needed: " + list_cuda_devices());
   }
   try {
-    return std::make_unique<CudaBackend>(ordinal, options.memory_budget_bytes);
+    return std::make_unique<CudaBackend>(ordinal, options.memory_budget_bytes, mode);
   } catch (const base::Failure& failure) {
     return failure.error();
   } catch (const std::bad_alloc&) {

@@ -45,6 +45,8 @@ struct WeightMatrix {
   int32_t cols = 0;
   const std::byte* data = nullptr;
   WeightLayout layout = WeightLayout::rows;
+  // The same numbers again, in FP16 (kernels/fp16_copy.h); null: there is no such copy.
+  const std::byte* fp16 = nullptr;
 
   // Bytes of a row in the layout `rows`.
   size_t row_bytes() const {

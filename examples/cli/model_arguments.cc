@@ -20,11 +20,12 @@ EngineOptions engine_options() {
 }
 
 ArithmeticMode parse_mode(const std::string& name) {
-  for (const ArithmeticMode mode : {ArithmeticMode::automatic, ArithmeticMode::int8,
-                                    ArithmeticMode::f32, ArithmeticMode::f16}) {
+  for (const ArithmeticMode mode :
+       {ArithmeticMode::automatic, ArithmeticMode::int8, ArithmeticMode::f32, ArithmeticMode::f16,
+        ArithmeticMode::fast}) {
     if (name == to_string(mode)) return mode;
   }
-  refuse("--mode", "'" + name + "'", "auto, int8, f32 or f16");
+  refuse("--mode", "'" + name + "'", "auto, int8, f32, f16 or fast");
 }
 
 }  // namespace
@@ -40,13 +41,15 @@ void ModelArguments::add_all(CLI::App& app) {
   add_basic(app);
   app.add_option_function<std::string>(
          "--mode", [this](const std::string& name) { options.mode = parse_mode(name); },
-         "arithmetic: int8 or f32 on the CPU, f16 on a GPU; auto: the fast one")
+         "arithmetic: int8 or f32 on the CPU, f16 or fast on a GPU; auto: int8 or f16")
       ->default_str(to_string(options.mode));
   app.add_option("--max-seq-len", options.max_seq_len, "positions a request may use")
       ->capture_default_str();
   app.add_option("--prefill-chunk", options.prefill_chunk,
                  "rows of the scratch buffers, 0: as many as --max-seq-len")
       ->capture_default_str();
+  app.add_option("--fp16-cache-bytes", options.fp16_cache_bytes,
+                 "mode fast: bytes of FP16 copies of matrices");
 }
 
 LoadedModel::LoadedModel(const ModelArguments& arguments)

@@ -15,7 +15,7 @@ struct ModelArguments {
 
   // -m/--model and --threads.
   void add_basic(CLI::App& app);
-  // And --mode, --max-seq-len, --prefill-chunk.
+  // And --mode, --max-seq-len, --prefill-chunk, --fp16-cache-bytes.
   void add_all(CLI::App& app);
 };
 

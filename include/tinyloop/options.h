@@ -3,19 +3,23 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "tinyloop/detail/export.h"
 
 namespace tinyloop {
 
-// How numbers are computed on the device. Results are reproducible to the bit within one mode.
+// How numbers are computed on the device. Results are reproducible to the bit within one mode, save
+// in `fast`.
 enum class ArithmeticMode : uint8_t {
   automatic,  // int8 on the CPU, f16 on a GPU
   int8,  // CPU: quantised weights meet activations of 8 bits, rounded in blocks of 32; K/V in FP16
   f32,   // CPU: activations, scratch and K/V in FP32, weights dequantised exactly: the reference
   f16,   // GPU: weights and activations meet in FP16, sums and the residual stream are FP32; K/V
          // FP16
+  fast,  // GPU: as f16, but products of more than 128 rows go to cuBLAS, on FP16 copies of the
+         // weights. Results may depend, in their last bits, on what else a pass computes
 };
 
 TINYLOOP_API const char* to_string(ArithmeticMode mode) noexcept;
@@ -36,6 +40,9 @@ struct ModelOptions {
   int32_t max_handles = 1024;      // 1 .. 65,536 reuse handles and pool entries alive at once
   size_t handle_budget_bytes = 0;  // what they may hold in all; 0: cache_budget_bytes alone bounds
   size_t memory_budget_bytes = 0;  // everything the replica allocates; 0: no bound of ours
+  // Mode fast alone: bytes of FP16 copies of matrices; 0: none. Unset: the environment variable
+  // TINYLOOP_FP16_CACHE_BYTES, or, without it, what the loop block's matrices take.
+  std::optional<size_t> fp16_cache_bytes = std::nullopt;
 };
 
 }  // namespace tinyloop

@@ -15,7 +15,7 @@ namespace tinyloop {
 // to the byte, and returns to its value before the load once the model and its requests are gone.
 struct MemoryReport {
   size_t weights = 0;            // quantised weights and head, as they lie on the device
-  size_t fp16_weight_cache = 0;  // optional FP16 copies (none on the CPU)
+  size_t fp16_weight_cache = 0;  // FP16 copies of matrices: mode fast alone
   size_t buffers = 0;    // buffer pool: main, norm, scratch1, attn_down, logits, rope tables
   size_t workspace = 0;  // work space of libraries and kernels
   size_t arena = 0;      // slabs of K/V pages
@@ -80,8 +80,8 @@ struct Statistics {
   // was, perhaps more often than that. Numbers between 65,504 and 65,520, which rounding alone
   // takes back, count where they are stored one by one. Weights cut at load are not counted.
   uint64_t saturated_values = 0;
-  // GPU: times the host started something there, a kernel or a graph of kernels; copies not
-  // counted. 0 on the CPU.
+  // GPU: times the host started something there: a kernel, a graph of kernels, or, in mode fast, a
+  // product by cuBLAS. Copies are not counted. 0 on the CPU.
   uint64_t device_launches = 0;
 };
 

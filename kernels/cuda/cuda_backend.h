@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/backend.h"
+#include "kernels/cuda/cublas_library.h"
 #include "kernels/cuda/cuda_context.h"
 
 namespace tinyloop::kernels {
@@ -10,8 +11,10 @@ namespace tinyloop::kernels {
 // Weights in tiles, FP16 scratch and K/V, sums in FP32.
 class CudaBackend final : public Backend {
  public:
-  // Throws base::Failure(out_of_memory, replica_failed).
-  CudaBackend(int device, size_t memory_budget_bytes) : context_(device, memory_budget_bytes) {}
+  // `mode`: f16 or fast, for which cuBLAS is looked for under `cublas_names`.
+  // Throws base::Failure(out_of_memory, replica_failed; fast: invalid_argument without cuBLAS).
+  CudaBackend(int device, size_t memory_budget_bytes, ArithmeticMode mode = ArithmeticMode::f16,
+              std::span<const char* const> cublas_names = kCublasNames);
 
   DeviceMemory& memory() override { return context_.memory(); }
   ScalarType scratch_type() const override { return ScalarType::f16; }
@@ -22,7 +25,8 @@ class CudaBackend final : public Backend {
   bool wants_query_tiles() const override { return true; }
   bool runs_ahead() const override { return true; }
   WeightLayout weight_layout(WeightType) const override { return WeightLayout::tiles; }
-  std::string description() const override { return context_.description() + ", f16"; }
+  bool wants_fp16_copies() const override { return context_.has_cublas(); }
+  std::string description() const override;
 
   void embed(const EmbedArgs& args) override { embed_cuda(context_, args); }
   void rms_norm(const RmsNormArgs& args) override { rms_norm_cuda(context_, args); }
@@ -48,6 +52,7 @@ class CudaBackend final : public Backend {
   void copy_pages(const CopyPagesArgs& args) override { copy_pages_cuda(context_, args); }
   void scale_add(const ScaleAddArgs& args) override { scale_add_cuda(context_, args); }
   void initial_state(const InitialStateArgs& args) override { initial_state_cuda(context_, args); }
+  void fp16_copy(const Fp16CopyArgs& args) override { fp16_copy_cuda(context_, args); }
   void logits(const LogitsArgs& args) override { logits_cuda(context_, args); }
   void most_likely(const MostLikelyArgs& args) override { most_likely_cuda(context_, args); }
 

@@ -4,9 +4,12 @@
 #include <new>
 #include <utility>
 
+#include "base/check.h"
+#include "kernels/cuda/cublas_handle.h"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/cuda_context.h"
 #include "kernels/cuda/device_tools.cuh"
+#include "kernels/cuda/gemm_product.h"
 
 namespace tinyloop::kernels {
 
@@ -88,7 +91,7 @@ CudaContext::CudaContext(int ordinal, size_t memory_budget_bytes)
 }
 
 CudaContext::~CudaContext() {
-  cudaSetDevice(device_);
+  cudaSetDevice(device_);  // for the members, too
   list_.clear();
   cudaStreamSynchronize(stream_.get());
 }
@@ -142,6 +145,24 @@ uint32_t* CudaContext::arrivals(size_t count) {
     check_cuda(cudaMemsetAsync(arrivals_.data(), 0, bytes, stream_.get()), "cudaMemsetAsync");
   }
   return arrivals_.as<uint32_t>();
+}
+
+void CudaContext::use_cublas(std::span<const char* const> names) {
+  make_current(device_);
+  cublas_ = std::make_unique<CublasHandle>(memory_, stream_.get(), names);
+  workspace(kGemmScratchBytes);
+}
+
+std::string CudaContext::cublas_version() const {
+  return cublas_->version();
+}
+
+void CudaContext::run(const Gemm& gemm) {
+  TINYLOOP_CHECK(has_cublas());
+  start_pending();
+  make_current(device_);
+  cublas_->run(gemm);
+  host_launches_.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool CudaContext::grow(DeviceBuffer& buffer, size_t bytes, const char* what) {

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 
@@ -15,6 +17,9 @@
 #include "kernels/cuda/step_graphs.h"
 
 namespace tinyloop::kernels {
+
+class CublasHandle;
+struct Gemm;
 
 class CudaStream {
  public:
@@ -84,6 +89,15 @@ class CudaContext final : public PendingWork {
 
   DeviceCounters* counters() { return counters_; }
 
+  // From now on there is cuBLAS, with the work space that its products need. Throws Failure as
+  // CublasHandle does.
+  void use_cublas(std::span<const char* const> names);
+  bool has_cublas() const { return cublas_ != nullptr; }
+  std::string cublas_version() const;
+  // Starts what has been collected, then the product: no kernel of ours that may become part of a
+  // graph. For contexts with cuBLAS. Throws Failure.
+  void run(const Gemm& gemm);
+
  private:
   // Static and dynamic shared memory together may take 48 KiB without being asked for.
   static constexpr uint32_t kPlainSharedBytes = (48u << 10) - kStaticShared;
@@ -104,6 +118,7 @@ class CudaContext final : public PendingWork {
   StepGraphs graphs_;
   CudaMemory memory_;
   DeviceBuffer workspace_, arrivals_;
+  std::unique_ptr<CublasHandle> cublas_;
   DeviceCounters* counters_ = nullptr;
   std::exception_ptr failure_;  // of a start; the context is of no use any more
   std::unordered_map<const void*, uint32_t> shared_allowed_;

@@ -107,6 +107,15 @@ const void* CudaMemory::stage(const void* host, size_t bytes) {
   return device;
 }
 
+const std::byte* CudaMemory::staged(const void* device) const {
+  const auto at = reinterpret_cast<uintptr_t>(device);
+  for (const Slab& slab : slabs_) {
+    const auto begin = reinterpret_cast<uintptr_t>(slab.device);
+    if (at >= begin && at < begin + slab.used) return slab.host + (at - begin);
+  }
+  return nullptr;
+}
+
 void CudaMemory::begin_step() {
   for (Slab& slab : slabs_) slab.used = slab.taken = 0;
 }

@@ -39,6 +39,8 @@ class CudaMemory final : public DeviceMemory {
   // Copies `bytes` to pinned memory at once; `host` may change afterwards. The same calls in the
   // same order, with sizes between the same powers of two, give the same addresses step after step.
   const void* stage(const void* host, size_t bytes) override;
+  // The host's copy of what stage() has put to `device` in this step; nullptr: it has not.
+  const std::byte* staged(const void* device) const;
   // The ops of the last step must have ended.
   void begin_step() override;
 

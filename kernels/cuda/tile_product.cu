@@ -1,19 +1,15 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/cuda/elementwise.cuh"
+#include "kernels/cuda/gemm_product.h"
 #include "kernels/cuda/narrow_product.cuh"
+#include "kernels/cuda/plain_rows.h"
 #include "kernels/cuda/tile_product.h"
 #include "kernels/cuda/wide_product.cuh"
 
 namespace tinyloop::kernels {
 
 namespace {
-
-bool is_plain(const RowView& x, int32_t cols) {
-  return x.type == ScalarType::f16 && x.stride % 8 == 0 && cols % 8 == 0 &&
-         reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
-}
 
 // Sets where each part's units begin: `tiles` row tiles make one.
 void number_units(ProductArgs& args, int32_t tiles) {
@@ -104,33 +100,6 @@ void launch_wide_product(CudaContext& cuda, WeightType type, ProductArgs args, c
   launch_wide<128>(cuda, type, args, x, false);
 }
 
-struct PlainRows {
-  DeviceRows x, y;
-  DeviceCounters* counters;
-  int32_t cols;  // of y
-  int32_t x_cols;
-
-  __device__ void run(int row, int col) const {
-    const float value = col < x_cols ? load_element(x, row_start(x, row) + col) : 0.0f;
-    store_element(y, row_start(y, row) + col, value, counters);
-  }
-};
-
-// The rows in FP16 in the work space, filled up with zeros to whole tiles.
-RowView plain_copy(CudaContext& cuda, const RowView& x, const ProductArgs& args) {
-  const int32_t cols = args.depth * kTileDepth;
-  const RowView y{cuda.workspace(size_t(args.rows) * size_t(cols) * sizeof(__half)),
-                  ScalarType::f16, cols, nullptr};
-  auto op = argument_of<PlainRows>();
-  op.x = device_rows(x);
-  op.y = device_rows(y);
-  op.counters = cuda.counters();
-  op.cols = cols;
-  op.x_cols = args.cols;
-  launch_elements(cuda, args.rows, op);
-  return y;
-}
-
 // Whether the narrow kernel can norm the rows as it reads them: each block does it anew, which is
 // cheaper than a launch.
 bool norms_on_the_way(const ProductArgs& args, const RmsNormArgs& norm) {
@@ -155,7 +124,8 @@ void launch_rows(CudaContext& cuda, WeightType type, ProductArgs args, const Pro
   const bool wide = args.rows > kNarrowRows || (cuda.has_warp_groups() && !fits);
   RowView x = input.x;
   if ((wide && x.index) || !is_plain(x, args.cols)) {
-    x = plain_copy(cuda, x, args);
+    const PlainCopy copy{x, args.rows, args.cols, args.depth * kTileDepth};
+    x = plain_copy(cuda, copy, cuda.workspace(copy.bytes()));
     args.cols = x.stride;
   }
   args.x = device_rows(x);
@@ -181,10 +151,9 @@ RmsNormArgs from_row(const RmsNormArgs& norm, int32_t row, int32_t rows) {
 
 }  // namespace
 
-void launch_product(CudaContext& cuda, std::span<const ProductLayer> layers,
-                    const ProductInput& input, const ProductOutcome& outcome) {
+ProductArgs product_args(CudaContext& cuda, std::span<const ProductLayer> layers,
+                         const ProductOutcome& outcome) {
   TINYLOOP_CHECK(!layers.empty() && layers.size() <= size_t{ProductArgs::kMostParts});
-  TINYLOOP_CHECK(input.x.type == ScalarType::f16 || input.x.type == ScalarType::f32);
   const WeightMatrix& first = *layers[0].weights;
   auto args = argument_of<ProductArgs>();
   args.part_count = int32_t(layers.size());
@@ -204,21 +173,35 @@ void launch_product(CudaContext& cuda, std::span<const ProductLayer> layers,
   args.depth = depth_tiles(first.cols);
   args.end = outcome.end;
   args.softcap = outcome.softcap;
+  return args;
+}
+
+void take_rows(ProductArgs& args, std::span<const ProductLayer> layers,
+               const ProductOutcome& outcome, int32_t row, int32_t rows) {
+  args.rows = rows;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    args.parts[i].y = device_rows(layers[i].y.from_row(row));
+  }
+  if (!outcome.qkv) return;
+  args.cache.row_table = outcome.qkv->cache.row_table + row;
+  args.cache.positions = outcome.qkv->cache.positions + row;
+}
+
+void launch_product(CudaContext& cuda, std::span<const ProductLayer> layers,
+                    const ProductInput& input, const ProductOutcome& outcome) {
+  TINYLOOP_CHECK(input.x.type == ScalarType::f16 || input.x.type == ScalarType::f32);
+  if (takes_gemm(cuda, layers, input, outcome)) {
+    return launch_gemm_product(cuda, layers, input, outcome);
+  }
+  ProductArgs args = product_args(cuda, layers, outcome);
+  const WeightType type = layers[0].weights->type;
   number_units(args, 1);
-  const int32_t most = most_rows(cuda, args, first.type, input.rows);
+  const int32_t most = most_rows(cuda, args, type, input.rows);
   for (int32_t row = 0; row < input.rows; row += most) {
-    args.rows = std::min(most, input.rows - row);
-    for (size_t i = 0; i < layers.size(); ++i) {
-      args.parts[i].y = device_rows(layers[i].y.from_row(row));
-    }
-    if (outcome.qkv) {
-      args.cache.row_table = outcome.qkv->cache.row_table + row;
-      args.cache.positions = outcome.qkv->cache.positions + row;
-    }
+    take_rows(args, layers, outcome, row, std::min(most, input.rows - row));
     RmsNormArgs norm;
     if (input.norm) norm = from_row(*input.norm, row, args.rows);
-    launch_rows(cuda, first.type, args,
-                {input.x.from_row(row), args.rows, input.norm ? &norm : nullptr});
+    launch_rows(cuda, type, args, {input.x.from_row(row), args.rows, input.norm ? &norm : nullptr});
   }
 }
 

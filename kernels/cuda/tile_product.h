@@ -99,4 +99,11 @@ struct ProductOutcome {
 void launch_product(CudaContext& cuda, std::span<const ProductLayer> layers,
                     const ProductInput& input, const ProductOutcome& outcome);
 
+// All but the rows, and how the work is cut.
+ProductArgs product_args(CudaContext& cuda, std::span<const ProductLayer> layers,
+                         const ProductOutcome& outcome);
+// `rows` rows from `row` on are to be computed; x is the caller's to set.
+void take_rows(ProductArgs& args, std::span<const ProductLayer> layers,
+               const ProductOutcome& outcome, int32_t row, int32_t rows);
+
 }  // namespace tinyloop::kernels

@@ -116,6 +116,7 @@ TEST_F(Golden, HeldOutLossAtEachDepth) {
 }
 
 TEST_F(Golden, UnrolledFileGivesTheSameBits) {
+  if (in_fast_mode()) GTEST_SKIP() << "which layers have FP16 copies differs between the files";
   const auto golden = read_golden("golden.json");
   const auto tokens = golden["cases"][20]["tokens"].get<std::vector<int32_t>>();
   for (int32_t loops : {1, 2, 4, 8}) {

@@ -85,6 +85,9 @@ TEST(BackendTest, EachDeviceHasItsModes) {
   EXPECT_EQ(error_of({.device = "cpu", .mode = ArithmeticMode::f16}).code, errc::invalid_argument);
   EXPECT_EQ(error_of({.device = "cuda:0", .mode = ArithmeticMode::f32}).code,
             errc::invalid_argument);
+  const Error fast = error_of({.device = "cpu", .mode = ArithmeticMode::fast});
+  EXPECT_EQ(fast.code, errc::invalid_argument);
+  EXPECT_EQ(fast.detail, "mode = fast (4): the CPU has int8 and f32");
 }
 
 // A mode that the CPU alone has decides for it.

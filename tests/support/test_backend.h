@@ -38,6 +38,8 @@ class TestBackend final : public kernels::Backend {
   kernels::WeightLayout weight_layout(kernels::WeightType type) const override {
     return inner_->weight_layout(type);
   }
+  bool wants_fp16_copies() const override { return inner_->wants_fp16_copies(); }
+  void fp16_copy(const kernels::Fp16CopyArgs& args) override { inner_->fp16_copy(args); }
   std::string description() const override { return device_->name; }
 
   void embed(const kernels::EmbedArgs& args) override { inner_->embed(args); }

@@ -14,10 +14,15 @@ namespace tinyloop::testing {
 // Empty where a CUDA device can be used; else why not, beginning with "no CUDA device".
 std::string missing_cuda_device();
 
+// Empty where the fast mode finds its library; else why not, beginning with "no cuBLAS".
+std::string missing_cublas();
+
 std::string test_device();
 bool on_cuda();
+// On a CUDA device, where the environment variable TINYLOOP_TEST_MODE is "fast".
+bool in_fast_mode();
 
-// `options` for test_device(). A CUDA device has one mode of arithmetic: `mode` is for the CPU.
+// `options` for test_device(). `mode` is for the CPU: a CUDA device computes in f16, or in fast.
 ModelOptions device_options(ModelOptions options = {});
 
 class TestDeviceEnvironment : public ::testing::Environment {
