@@ -27,5 +27,7 @@ template class Completion<StreamChunk>;
 template class Completion<Model>;
 template class Completion<PrefixCache>;
 template class Completion<ResumeHandle>;
+template class Completion<int32_t>;
+template class Completion<PoolEntryInfo>;
 
 }  // namespace tinyloop::detail

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tinyloop/detail/export.h"
+#include "tinyloop/prefix_pool.h"
 #include "tinyloop/reuse.h"
 
 namespace tinyloop {
@@ -65,7 +66,7 @@ enum class WhenFull : uint8_t {
 // A prompt and how to continue it. Exactly one of `text` and `tokens` is non-empty; `text` needs a
 // model file with a tokenizer and is encoded without parsing special tokens in it.
 //
-// With at most one of `prefix` and `resume` the prompt is the handle's tokens and, behind them,
+// With `prefix` or `resume` (at most one of prefix, resume and pool) the prompt is the handle's tokens and, behind them,
 // `text` or `tokens`, both of which may be empty then; a text gets no bos token. The result is to
 // the bit that of the same prompt without the handle. config.cache_window unset: the handle's;
 // another one is invalid_argument.
@@ -81,6 +82,11 @@ struct GenerateRequest {
   // that follows is computed at config.loops, at most resume_loops; unset: resume_loops.
   ResumeHandle resume{};
   std::optional<int32_t> resume_loops{};
+  // The prompt begins with whatever prefix of the pool is the longest that it shares, at this
+  // request's depth and window, and the rest of it is computed. Nothing in common: the request is
+  // computed as if there were no pool. Only prefixes of other depths are beginnings of the prompt:
+  // loop_mismatch.
+  PrefixPool pool{};
 };
 
 // A prefix to be computed and kept. Exactly one of `text` and `tokens` is non-empty, as above.

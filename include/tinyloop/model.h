@@ -129,6 +129,31 @@ class TINYLOOP_API Model {
         token, std::move(handle));
   }
 
+  // void(error_code, int32_t): computes a prefix and keeps it in the pool; its id, a small positive
+  // number that is free for others once the prefix has been evicted. A prefix that is there already
+  // keeps its id. Several callers who register the same prefix have it computed once. A prefix of
+  // more bytes than the pool may hold is out_of_memory.
+  template <boost::asio::completion_token_for<void(error_code, int32_t)> Token>
+  auto async_register_prefix(PrefixPool pool, PrefixRequest request, Token&& token) const {
+    return boost::asio::async_initiate<Token, void(error_code, int32_t)>(
+        [state = state_](auto handler, const PrefixPool& which, const PrefixRequest& copy) {
+          detail::register_prefix(state, which.ref(), copy,
+                                  {std::move(handler), detail::default_executor(state)});
+        },
+        token, std::move(pool), std::move(request));
+  }
+
+  // void(error_code, PoolEntryInfo): what the pool holds under an id.
+  template <boost::asio::completion_token_for<void(error_code, PoolEntryInfo)> Token>
+  auto async_prefix_info(PrefixPool pool, int32_t id, Token&& token) const {
+    return boost::asio::async_initiate<Token, void(error_code, PoolEntryInfo)>(
+        [state = state_, id](auto handler, const PrefixPool& which) {
+          detail::pool_entry(state, which.ref(), id,
+                             {std::move(handler), detail::default_executor(state)});
+        },
+        token, std::move(pool));
+  }
+
   // void(error_code): lets go of what a handle refers to, whoever else has copies of it; completes
   // when its memory is back, once the requests in flight that use it have ended. Later requests
   // with the handle are handle_lost. Never an error; a second call completes at once. Cannot be

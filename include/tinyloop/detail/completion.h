@@ -76,5 +76,7 @@ extern template class TINYLOOP_API Completion<StreamChunk>;
 extern template class TINYLOOP_API Completion<Model>;
 extern template class TINYLOOP_API Completion<PrefixCache>;
 extern template class TINYLOOP_API Completion<ResumeHandle>;
+extern template class TINYLOOP_API Completion<int32_t>;
+extern template class TINYLOOP_API Completion<PoolEntryInfo>;
 
 }  // namespace tinyloop::detail

@@ -45,6 +45,10 @@ TINYLOOP_API void build(const ModelRef& model, const ResumeRequest& request,
 TINYLOOP_API void deepen(const ModelRef& model, const ResumeHandle& handle, int32_t loops,
                          WhenFull when_full, Completion<ResumeHandle> completion);
 TINYLOOP_API void release(const ReuseHandle& handle, Completion<> completion);
+TINYLOOP_API void register_prefix(const ModelRef& model, const PoolRef& pool,
+                                  const PrefixRequest& request, Completion<int32_t> completion);
+TINYLOOP_API void pool_entry(const ModelRef& model, const PoolRef& pool, int32_t id,
+                             Completion<PoolEntryInfo> completion);
 TINYLOOP_API void trim(const ModelRef& model, Completion<size_t> completion);
 TINYLOOP_API void unload(const ModelRef& model, ShutdownMode mode, Completion<> completion);
 TINYLOOP_API void next_chunk(const StreamRef& stream, Completion<StreamChunk> completion);
