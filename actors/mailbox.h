@@ -37,7 +37,7 @@ class Mailbox {
   size_t queued() const noexcept { return queued_.load(); }
   size_t max_queued() const noexcept { return max_queued_; }
 
-  // Replica thread. Calls take(Run&), take(Trim&) or take(Visit&) for each message, oldest first,
+  // Replica thread. Calls take() for each message, by its kind, oldest first,
   // waiting requests last. Takes no more than the mailbox can hold, so that senders who refill it
   // at once cannot keep the replica here. `take` must not throw.
   template <class Take>

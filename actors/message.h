@@ -19,12 +19,19 @@ struct Trim {
   ReplyPtr<size_t> reply;
 };
 
+// What a pool holds under an id.
+struct AskPool {
+  LeaseRef pool;
+  int32_t id;
+  ReplyPtr<PoolEntryInfo> reply;
+};
+
 // Runs `visit` on the replica's thread, between two steps: fault injection, dumps of plans. What it
 // throws fails the replica.
 struct Visit {
   std::function<void(engine::BatchEngine&)> visit;
 };
 
-using Message = std::variant<Run, Trim, Visit>;
+using Message = std::variant<Run, Trim, AskPool, Visit>;
 
 }  // namespace tinyloop::actors

@@ -7,6 +7,7 @@
 #include "actors/chunk_pump.h"
 #include "actors/error.h"
 #include "actors/model_state.h"
+#include "actors/pool.h"
 #include "actors/submit.h"
 
 namespace tinyloop {
@@ -70,6 +71,30 @@ void build(const ModelRef& model, const ResumeRequest& request,
 void deepen(const ModelRef& model, const ResumeHandle& handle, int32_t loops, WhenFull when_full,
             Completion<ResumeHandle> completion) {
   actors::start_deepen(model, handle, loops, when_full, std::move(completion));
+}
+
+void register_prefix(const ModelRef& model, const PoolRef& pool, const PrefixRequest& request,
+                     Completion<int32_t> completion) {
+  actors::start_register(model, pool, request, std::move(completion));
+}
+
+void pool_entry(const ModelRef& model, const PoolRef& pool, int32_t id,
+                Completion<PoolEntryInfo> completion) {
+  if (!model) return completion.post(actors::empty_model(), {});
+  actors::LeaseRef lease;
+  try {
+    if (pool) lease = pool->lease(model->replica().inbox());
+  } catch (const base::Failure& failure) {
+    return completion.post(actors::make_error(failure.error()), {});
+  }
+  if (!lease) return completion.post({}, {});  // a pool without prefixes
+  completion.keep(model);
+  const auto reply = actors::make_reply(std::move(completion));
+  auto message = std::make_unique<actors::Message>(actors::AskPool{std::move(lease), id, reply});
+  if (error_code error = model->replica().send(message, model->closed_code())) {
+    reply->set(error, {});
+    reply->post();
+  }
 }
 
 void release(const ReuseHandle& handle, Completion<> completion) {

@@ -96,6 +96,18 @@ void Operation::on_failed(const base::Error& error) noexcept {
   end({make_error(error), FinishReason::max_tokens});
 }
 
+error_code Operation::whole_or_error() const {
+  if (outcome.error) return outcome.error;
+  switch (outcome.reason) {
+    case FinishReason::cancelled:
+      return make_error(errc::operation_aborted, {});
+    case FinishReason::deadline:
+      return make_error(errc::deadline_exceeded, "the prefix was not complete at its deadline");
+    default:
+      return {};
+  }
+}
+
 void Operation::take_token(int32_t, std::string_view, const PositionLogprobs*) {}
 
 void Operation::take_text(std::string_view) {}

@@ -14,6 +14,7 @@
 #include "actors/lane.h"
 #include "actors/lease.h"
 #include "actors/parcel.h"
+#include "actors/pool_use.h"
 #include "engine/batch_engine.h"
 #include "engine/sequence_client.h"
 #include "tinyloop/error.h"
@@ -67,6 +68,7 @@ class Operation : public Parcel,
 
   // The prefix that the request begins with, if any: from before it is sent until its end.
   LeaseRef base;
+  PoolUse pool;
   // Replica thread. `request` is moved into the engine at the begin.
   engine::SequenceRequest request;
   Phase phase = Phase::sent;
@@ -90,6 +92,7 @@ class Operation : public Parcel,
   void on_score(float) noexcept override {}
   void on_token(int32_t token, std::string_view text,
                 const PositionLogprobs* logprobs) noexcept override;
+  void on_prefix(engine::PrefixId made) noexcept override { pool.kept = made; }
   void on_finished(FinishReason reason, std::string_view text) noexcept override;
   void on_failed(const base::Error& error) noexcept override;
 
@@ -107,6 +110,8 @@ class Operation : public Parcel,
   bool is_handled() const noexcept { return handled_.load(); }
 
   Timings timings() const noexcept;
+  // The error of what is worth nothing unless it is whole, as a prefix is: there a cut is an error.
+  error_code whole_or_error() const;
 
   const int32_t loops_;
   const size_t prompt_tokens_;

@@ -29,7 +29,7 @@ error_code deadline_error(const Operation& operation) noexcept {
 }  // namespace
 
 ReplicaActor::ReplicaActor(Replica& replica, engine::BatchEngine& engine)
-    : replica_(replica), engine_(engine), queue_(engine, replica.cache_budget()) {}
+    : replica_(replica), engine_(engine), desk_(engine), queue_(engine, replica.cache_budget()) {}
 
 ReplicaActor::~ReplicaActor() = default;
 
@@ -44,7 +44,7 @@ void ReplicaActor::run() noexcept {
       fail(current_error("replica"));
     }
     sweep();
-    if (worked) continue;
+    if (worked || desk_.has_ready()) continue;
     if (closing_ && queue_.empty()) return;
     waker.park(epoch, queue_.next_deadline());
   }
@@ -54,6 +54,7 @@ void ReplicaActor::run() noexcept {
 bool ReplicaActor::turn() {
   follow_close_request();
   receive();
+  take_up_parked();
   expire();
   sweep();
   begin();
@@ -92,13 +93,50 @@ void ReplicaActor::accept(Operation& operation) {
       operation.cancel_reached();
       return end_unbegun(operation, make_error(errc::operation_aborted, {}));
     }
-    find_base(operation);
-    refusal = queue_.accept(operation);
+    refusal = route(operation);
   }
-  if (!refusal) return replica_.counters().count_accepted();
+  if (!refusal) {
+    replica_.counters().count_accepted();
+    if (operation.phase == Phase::sent) finish_registered(operation);
+    return;
+  }
+  desk_.end(operation);
   operation.request.let_go();
   replica_.inbox()->mailbox.left_queue();
   replica_.reject(operation, make_error(Replica::told(operation, *refusal)), OnThread::replicas);
+}
+
+// To the queue, or to where it waits for a prefix; a registration that finds its prefix there goes
+// nowhere.
+std::optional<base::Error> ReplicaActor::route(Operation& operation) {
+  find_base(operation);
+  try {
+    if (desk_.receive(operation) != PoolDesk::Next::queue) return std::nullopt;
+  } catch (const base::Failure& failure) {
+    return failure.error();
+  }
+  auto refusal = queue_.accept(operation);
+  if (refusal && desk_.do_without(operation)) refusal = queue_.accept(operation);
+  return refusal;
+}
+
+void ReplicaActor::finish_registered(Operation& operation) {
+  operation.end({});
+  replica_.inbox()->mailbox.left_queue();
+  complete(operation);
+}
+
+// What they have waited for is there, or will not be: they are looked at anew.
+void ReplicaActor::take_up_parked() {
+  while (const OperationPtr operation = desk_.next_ready()) {
+    operation->phase = Phase::sent;
+    if (const auto refusal = route(*operation)) {
+      operation->phase = Phase::queued;  // it has been accepted long ago
+      end_unbegun(*operation, make_error(*refusal));
+    } else if (operation->phase == Phase::sent) {
+      finish_registered(*operation);
+    }
+  }
 }
 
 // A lease is only ever of a prefix that is there.
@@ -112,6 +150,7 @@ void ReplicaActor::find_base(Operation& operation) {
 void ReplicaActor::let_go(Lease& lease) noexcept {
   try {
     engine_.drop_prefix(lease.prefix);
+    desk_.drop(lease);
   } catch (...) {
     fail(current_error("release"));
   }
@@ -129,6 +168,12 @@ void ReplicaActor::take(Trim& message) {
   replica_.inbox()->courier->send(*message.reply);
 }
 
+void ReplicaActor::take(AskPool& message) {
+  message.reply->set({}, desk_.info(message.pool, message.id));
+  message.pool.reset();
+  replica_.inbox()->courier->send(*message.reply);
+}
+
 void ReplicaActor::take(Visit& message) {
   try {
     message.visit(engine_);
@@ -141,7 +186,8 @@ void ReplicaActor::cancel(Operation& operation) {
   operation.cancel_reached();
   switch (operation.phase) {
     case Phase::queued:
-      end_unbegun(*queue_.remove(operation), make_error(errc::operation_aborted, {}));
+      end_unbegun(*(operation.pool.parked_in ? desk_.remove(operation) : queue_.remove(operation)),
+                  make_error(errc::operation_aborted, {}));
       return;
     case Phase::begun:
       engine_.finish(operation.id, FinishReason::cancelled);
@@ -157,16 +203,17 @@ void ReplicaActor::follow_close_request() {
   if (!mode) return;
   if (!std::exchange(closing_, true)) replica_.inbox()->mailbox.close();
   if (*mode == ShutdownMode::drain) return;
-  queue_.clear(
-      [this](const OperationPtr& operation) { end_unbegun(*operation, shutdown_error()); });
+  const auto end = [this](const OperationPtr& each) { end_unbegun(*each, shutdown_error()); };
+  desk_.clear(end);
+  queue_.clear(end);
   for (Operation& operation : active_) engine_.finish(operation.id, FinishReason::cancelled);
 }
 
 void ReplicaActor::expire() {
   const TimePoint time = std::chrono::steady_clock::now();
-  queue_.expire(time, [this](const OperationPtr& operation) {
-    end_unbegun(*operation, deadline_error(*operation));
-  });
+  const auto end = [this](const OperationPtr& late) { end_unbegun(*late, deadline_error(*late)); };
+  desk_.expire(time, end);
+  queue_.expire(time, end);
   for (Operation& operation : active_)
     if (operation.is_past_deadline(time)) engine_.finish(operation.id, FinishReason::deadline);
 }
@@ -206,6 +253,9 @@ void ReplicaActor::begin_failed(Operation& operation) noexcept {
 
 void ReplicaActor::step() {
   replica_.counters().count_step(engine_.step());
+  for (Operation& operation : active_) {
+    if (operation.pool.pending) desk_.publish(operation);
+  }
 }
 
 // Hands out what has ended since the last time.
@@ -232,7 +282,9 @@ void ReplicaActor::end_unbegun(Operation& operation, error_code error) {
 
 void ReplicaActor::complete(Operation& operation) {
   replica_.counters().count_completed(operation.outcome);
+  desk_.end(operation);
   operation.base.reset();
+  operation.pool.lease.reset();
   operation.complete(OnThread::replicas);
 }
 
@@ -244,8 +296,11 @@ void ReplicaActor::fail(const base::Error& cause) noexcept {
   }
   replica_.mark_failed(cause);
   engine_.fail_all(*failure_);
-  queue_.abandon(
-      [this](const OperationPtr& operation) { end_unbegun(*operation, make_error(*failure_)); });
+  const auto end = [this](const OperationPtr& each) {
+    end_unbegun(*each, make_error(Replica::told(*each, *failure_)));
+  };
+  queue_.abandon(end);
+  desk_.clear(end);
 }
 
 }  // namespace tinyloop::actors

@@ -4,6 +4,7 @@
 
 #include "actors/message.h"
 #include "actors/operation.h"
+#include "actors/pool_desk.h"
 #include "actors/request_queue.h"
 #include "engine/batch_engine.h"
 
@@ -30,14 +31,18 @@ class ReplicaActor {
   void receive();
   void take(Run& message);
   void accept(Operation& operation);
+  std::optional<base::Error> route(Operation& operation);
+  void finish_registered(Operation& operation);
   void find_base(Operation& operation);
   void let_go(Lease& lease) noexcept;
   void take(Trim& message);
+  void take(AskPool& message);
   void take(Visit& message);
   void cancel(Operation& operation);
   void follow_close_request();
 
   // One turn's work.
+  void take_up_parked();
   void expire();
   void begin();
   void begin_one(OperationPtr operation);
@@ -52,6 +57,7 @@ class ReplicaActor {
 
   Replica& replica_;
   engine::BatchEngine& engine_;
+  PoolDesk desk_;
   RequestQueue queue_;
   OperationList active_;  // begun, held alive
   bool closing_ = false;

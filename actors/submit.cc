@@ -8,6 +8,7 @@
 #include "actors/error.h"
 #include "actors/generate_operation.h"
 #include "actors/handle.h"
+#include "actors/register_operation.h"
 #include "actors/score_operation.h"
 #include "engine/request.h"
 
@@ -15,10 +16,11 @@ namespace tinyloop::actors {
 
 namespace {
 
-// A request that has passed every check, and the prefix that it begins with.
+// A request that has passed every check, and what it begins with.
 struct Checked {
   engine::SequenceRequest request;
-  LeaseRef base;
+  LeaseRef base{};
+  PoolUse pool{};
 };
 
 // The lease of a handle that this replica's requests may use. Throws base::Failure.
@@ -33,9 +35,9 @@ LeaseRef lease_of(const Replica& replica, const Handle& handle) {
 
 // The handle of request.prefix or request.resume; null: neither.
 const Handle* handle_of(const GenerateRequest& request) {
-  if (request.prefix && request.resume) {
+  if (int(bool(request.prefix)) + int(bool(request.resume)) + int(bool(request.pool)) > 1) {
     throw base::Failure(errc::invalid_argument,
-                        "prefix and resume: both are set, allowed: at most one");
+                        "prefix, resume, pool: several are set, allowed: at most one");
   }
   if (request.resume_loops && !request.resume) {
     throw base::Failure(
@@ -45,11 +47,23 @@ const Handle* handle_of(const GenerateRequest& request) {
   return request.prefix ? request.prefix.ref().get() : request.resume.ref().get();
 }
 
+// What a request has to do with its pool. One that is not automatic and has no prefixes yet is as
+// good as none.
+PoolUse use_of(const Replica& replica, const PrefixPool& pool) {
+  if (!pool) return {};
+  const std::shared_ptr<PoolBook>& book = pool.ref()->book();
+  LeaseRef lease = book->options.automatic ? pool.ref()->bind(replica.inbox())
+                                           : pool.ref()->lease(replica.inbox());
+  if (!lease) ++book->misses;
+  return {book, std::move(lease)};
+}
+
 Checked check(const Replica& replica, const GenerateRequest& request) {
   const engine::Tokenizer* tokenizer = replica.tokenizer().get();
   const Handle* handle = handle_of(request);
   if (!handle) {
-    return {engine::check_request(request, replica.limits(), tokenizer).value(), nullptr};
+    auto checked = engine::check_request(request, replica.limits(), tokenizer).value();
+    return {std::move(checked), nullptr, use_of(replica, request.pool)};
   }
   LeaseRef base = lease_of(replica, *handle);
   const engine::BaseTerms terms = handle->terms();
@@ -69,6 +83,20 @@ Checked check(const Replica& replica, const PrefixRequest& request) {
 Checked check(const Replica& replica, const ResumeRequest& request) {
   return {engine::check_request(request, replica.limits(), replica.tokenizer().get()).value(),
           nullptr};
+}
+
+// A prefix for a pool.
+struct RegisterRequest {
+  const detail::PoolRef& pool;
+  const PrefixRequest& prefix;
+};
+
+Checked check(const Replica& replica, const RegisterRequest& request) {
+  if (!request.pool) throw base::Failure(errc::invalid_argument, "pool: empty");
+  Checked checked = check(replica, request.prefix);
+  checked.request.keep.reset();  // once it is known that the pool has not got it
+  checked.pool = {request.pool->book(), request.pool->bind(replica.inbox()), true};
+  return checked;
 }
 
 // A ResumeHandle to be carried on.
@@ -102,6 +130,10 @@ Operation::Terms terms_of(const ResumeRequest& request) {
   return terms_of(request.prefix);
 }
 
+Operation::Terms terms_of(const RegisterRequest& request) {
+  return terms_of(request.prefix);
+}
+
 Operation::Terms terms_of(const DeepenRequest& request) {
   return {std::nullopt, request.when_full};
 }
@@ -123,12 +155,16 @@ OperationPtr make_operation(Replica& replica, Checked checked, Operation::Terms 
   } else if constexpr (std::is_same_v<Kind, ScoreResult>) {
     operation.reset(
         new ScoreOperation(replica.inbox(), std::move(checked.request), terms, completion));
+  } else if constexpr (std::is_same_v<Kind, int32_t>) {
+    operation.reset(
+        new RegisterOperation(replica.inbox(), std::move(checked.request), terms, completion));
   } else {
     auto handle = handle_for(replica, checked.request);
     operation.reset(new BuildOperation<Kind>(replica.inbox(), std::move(checked.request), terms,
                                              std::move(handle), completion));
   }
   operation->base = std::move(checked.base);
+  operation->pool = std::move(checked.pool);
   return operation;
 }
 
@@ -211,6 +247,11 @@ void start_deepen(const ModelRef& model, const ResumeHandle& handle, int32_t loo
   start(model, DeepenRequest{handle, loops, when_full}, std::move(completion));
 }
 
+void start_register(const ModelRef& model, const detail::PoolRef& pool,
+                    const PrefixRequest& request, detail::Completion<int32_t> completion) {
+  start(model, RegisterRequest{pool, request}, std::move(completion));
+}
+
 void start_release(const ReuseHandle& handle, detail::Completion<> completion) {
   LeaseRef lease = handle ? handle.ref()->take_lease() : nullptr;
   if (!lease) return completion.post({});
@@ -234,6 +275,7 @@ boost::intrusive_ptr<StreamOperation> start_stream(const ModelRef& model,
   boost::intrusive_ptr<StreamOperation> operation(
       new StreamOperation(replica.inbox(), std::move(checked.request), terms_of(request)));
   operation->base = std::move(checked.base);
+  operation->pool = std::move(checked.pool);
   replica.submit(operation, model->closed_code());
   return operation;
 }

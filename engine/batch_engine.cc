@@ -171,7 +171,13 @@ SequenceId BatchEngine::Impl::admit(SequenceRequest request, SequenceClient& cli
 
 CachedPrefixRef BatchEngine::Impl::make_kept(const SequenceRequest& request) {
   if (!request.keep) return nullptr;
-  return prefixes_.create(request.kept_shape());
+  try {
+    return prefixes_.create(request.kept_shape());
+  } catch (const base::Failure&) {
+    // To keep its prompt is not what a generation is there for.
+    if (request.kind == SequenceKind::generate) return nullptr;
+    throw;
+  }
 }
 
 // The plans to come must not allocate while the sequences grow.

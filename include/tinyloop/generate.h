@@ -66,10 +66,10 @@ enum class WhenFull : uint8_t {
 // A prompt and how to continue it. Exactly one of `text` and `tokens` is non-empty; `text` needs a
 // model file with a tokenizer and is encoded without parsing special tokens in it.
 //
-// With `prefix` or `resume` (at most one of prefix, resume and pool) the prompt is the handle's tokens and, behind them,
-// `text` or `tokens`, both of which may be empty then; a text gets no bos token. The result is to
-// the bit that of the same prompt without the handle. config.cache_window unset: the handle's;
-// another one is invalid_argument.
+// With `prefix` or `resume` (at most one of prefix, resume and pool) the prompt is the handle's
+// tokens and, behind them, `text` or `tokens`, both of which may be empty then; a text gets no bos
+// token. The result is to the bit that of the same prompt without the handle. config.cache_window
+// unset: the handle's; another one is invalid_argument.
 struct GenerateRequest {
   std::string text{};
   std::vector<int32_t> tokens{};

@@ -19,8 +19,9 @@ using PoolRef = std::shared_ptr<actors::Pool>;
 }
 
 struct PoolOptions {
-  size_t capacity = 16;       // >= 1 prefixes; beyond, the least recently used go
-  size_t capacity_bytes = 0;  // of all prefixes together, shared pages counted for each; 0: no bound
+  size_t capacity = 16;  // >= 1 prefixes; beyond, the least recently used go
+  size_t capacity_bytes =
+      0;  // of all prefixes together, shared pages counted for each; 0: no bound
   // Registers the prompt of each request that names the pool, once it has been computed.
   bool automatic = false;
 };
@@ -38,8 +39,8 @@ struct PoolEntryInfo {
 struct PoolStatistics {
   size_t entries = 0;
   size_t bytes = 0;
-  uint64_t hits = 0;    // requests that began with a prefix of the pool
-  uint64_t misses = 0;  // requests that found none
+  uint64_t hits = 0;          // requests that began with a prefix of the pool
+  uint64_t misses = 0;        // requests that found none
   uint64_t tokens_saved = 0;  // prompt positions that were not computed again
   uint64_t registered = 0;    // prefixes that came into the pool
   uint64_t evicted = 0;

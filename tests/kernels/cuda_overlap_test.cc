@@ -159,10 +159,12 @@ class CudaOverlapTest : public OpTest {
   void check(const std::vector<OpMatrix>& q, Store store, Learn learn) {
     const auto want = run(q, store, true);
     learn();
+    // Of few keys, where nothing cancels, the roundings of the weights and of the result show
+    // whole.
+    const double bound = 3 * tolerance().attention;
     for (size_t p = 0; p < passes_.size(); ++p) {
-      EXPECT_TRUE(near(want[p],
-                       reference_attention(shape_, sequences_, passes_[p]->rows, q[p].values()),
-                       tolerance().attention))
+      EXPECT_TRUE(near(
+          want[p], reference_attention(shape_, sequences_, passes_[p]->rows, q[p].values()), bound))
           << "pass " << p;
     }
     // The same list again is recorded as a graph, then replayed.

@@ -1,0 +1,74 @@
+#include "actors/pool_desk.h"
+
+#include <new>
+#include <utility>
+
+namespace tinyloop::actors {
+
+PoolDesk::Next PoolDesk::receive(Operation& operation) {
+  if (!operation.pool.lease) return Next::queue;
+  ResidentPool& pool = resident(operation.pool);
+  if (operation.pool.registers) {
+    if (const auto id = pool.find_registered(operation.request)) {
+      operation.pool.id = *id;
+      return Next::done;
+    }
+  }
+  if (PendingPrefix* pending = pool.better_pending(operation.request)) {
+    park(operation, pending->waiters);
+    return Next::parked;
+  }
+  pool.serve(operation);
+  pool.expect(operation);
+  return Next::queue;
+}
+
+bool PoolDesk::do_without(Operation& operation) {
+  if (operation.pool.registers || !operation.request.keep) return false;
+  operation.request.keep.reset();
+  end(operation);
+  return true;
+}
+
+void PoolDesk::publish(Operation& operation) {
+  if (operation.pool.kept == 0) return;
+  ResidentPool& pool = resident(operation.pool);
+  try {
+    pool.publish(operation);
+  } catch (const std::bad_alloc&) {  // a registration tells its caller, others go on
+  }
+  pool.settle(operation, ready_);
+}
+
+void PoolDesk::end(Operation& operation) {
+  if (operation.pool.pending) resident(operation.pool).settle(operation, ready_);
+}
+
+OperationPtr PoolDesk::next_ready() {
+  return ready_.empty() ? nullptr : remove(ready_.front());
+}
+
+OperationPtr PoolDesk::remove(Operation& operation) {
+  OperationList& list = *std::exchange(operation.pool.parked_in, nullptr);
+  list.erase(list.iterator_to(operation));
+  --parked_;
+  return {&operation, false};
+}
+
+PoolEntryInfo PoolDesk::info(const LeaseRef& pool, int32_t id) {
+  const auto found = pools_.find(pool.get());
+  return found == pools_.end() ? PoolEntryInfo{} : found->second.info(id);
+}
+
+ResidentPool& PoolDesk::resident(const PoolUse& use) {
+  return pools_.try_emplace(use.lease.get(), use.book, engine_).first->second;
+}
+
+void PoolDesk::park(Operation& operation, OperationList& list) {
+  operation.phase = Phase::queued;
+  operation.pool.parked_in = &list;
+  list.push_back(*OperationPtr(&operation).detach());
+  ++parked_;
+}
+
+}  // namespace tinyloop::actors

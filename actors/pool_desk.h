@@ -1,0 +1,81 @@
+// Where a replica's requests meet its pools: before they are queued, when they have computed a
+// prefix, and when they end. Replica thread only.
+#pragma once
+
+#include <unordered_map>
+
+#include "actors/operation.h"
+#include "actors/resident_pool.h"
+
+namespace tinyloop::actors {
+
+class PoolDesk {
+ public:
+  explicit PoolDesk(engine::BatchEngine& engine) : engine_(engine) {}
+  ~PoolDesk() {
+    clear([](const OperationPtr&) {});
+  }
+  PoolDesk(const PoolDesk&) = delete;
+  PoolDesk& operator=(const PoolDesk&) = delete;
+
+  enum class Next : uint8_t {
+    queue,   // the request knows where it begins
+    parked,  // it waits here, held alive, for a prefix that another one is computing
+    done,    // a registration whose prefix is there
+  };
+  // Of a request with a pool, or without. Throws base::Failure: loop_mismatch, out_of_memory.
+  Next receive(Operation& operation);
+  // A request that finds no room goes without what an automatic pool would have kept of it. False:
+  // it keeps nothing, or is there to keep it.
+  bool do_without(Operation& operation);
+  // After a step: what the request has computed for its pool is there for others.
+  void publish(Operation& operation);
+  // The request has ended, however.
+  void end(Operation& operation);
+
+  // Parked requests whose wait is over, oldest first; null: none.
+  OperationPtr next_ready();
+  bool has_ready() const noexcept { return !ready_.empty(); }
+  // Takes a parked request out.
+  OperationPtr remove(Operation& operation);
+  // Calls visit(OperationPtr) for every parked request past its deadline, taken out.
+  template <class Visit>
+  void expire(TimePoint now, Visit&& visit) {
+    remove_if([&](const Operation& operation) { return operation.is_past_deadline(now); }, visit);
+  }
+  // The same for every parked request.
+  template <class Visit>
+  void clear(Visit&& visit) {
+    remove_if([](const Operation&) { return true; }, visit);
+  }
+
+  PoolEntryInfo info(const LeaseRef& pool, int32_t id);
+  // Nobody refers to the pool any more.
+  void drop(const Lease& pool) { pools_.erase(&pool); }
+
+ private:
+  ResidentPool& resident(const PoolUse& use);
+  void park(Operation& operation, OperationList& list);
+
+  template <class Condition, class Visit>
+  void remove_if(Condition&& condition, Visit&& visit) {
+    if (parked_ == 0) return;
+    const auto sweep = [&](OperationList& list) {
+      for (auto it = list.begin(); it != list.end();) {
+        Operation& operation = *it++;
+        if (condition(operation)) visit(remove(operation));
+      }
+    };
+    for (auto& [lease, pool] : pools_) {
+      for (PendingPrefix& pending : pool.pending()) sweep(pending.waiters);
+    }
+    sweep(ready_);
+  }
+
+  engine::BatchEngine& engine_;
+  std::unordered_map<const Lease*, ResidentPool> pools_;
+  OperationList ready_;
+  size_t parked_ = 0;  // in ready_ and behind pending prefixes
+};
+
+}  // namespace tinyloop::actors

@@ -1,0 +1,30 @@
+// What a request has to do with a pool; part of its operation.
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <cstdint>
+#include <memory>
+
+#include "actors/pool.h"
+
+namespace tinyloop::actors {
+
+class Operation;
+class PendingPrefix;
+
+struct PoolUse {
+  // From before the request is sent until its end; null: none.
+  std::shared_ptr<PoolBook> book{};
+  LeaseRef lease{};
+  bool registers = false;  // it is there for the pool alone; else it begins with a prefix of it
+
+  // Replica thread.
+  PendingPrefix* pending = nullptr;  // that the request is computing
+  engine::PrefixId kept = 0;         // computed, and not in the pool yet
+  int32_t id = 0;                    // in the pool, of what it has registered or found
+  // The list it is in while it waits for a prefix that another request is computing.
+  boost::intrusive::list<Operation, boost::intrusive::constant_time_size<true>>* parked_in =
+      nullptr;
+};
+
+}  // namespace tinyloop::actors

@@ -1,0 +1,17 @@
+#include "actors/register_operation.h"
+
+#include "actors/error.h"
+
+namespace tinyloop::actors {
+
+void RegisterOperation::open() {
+  error_code error = whole_or_error();
+  if (!error && pool.id == 0) {
+    error = make_error(errc::out_of_memory, "the pool has no host memory for the prefix");
+  }
+  set_handled();
+  auto completion = std::move(completion_);
+  completion.invoke(error, error ? 0 : pool.id);
+}
+
+}  // namespace tinyloop::actors
