@@ -22,6 +22,7 @@ struct PoolEvent {
     looked_up,  // a request: id and positions of the prefix it begins with; 0: none
     found,      // a registration: the prefix is there
     inserted,   // a prefix has come, others have gone
+    yielded,    // a prefix has gone for want of K/V budget
     asked,      // prefix_info: positions 0: there is none
   };
   Kind kind = Kind::looked_up;

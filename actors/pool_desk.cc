@@ -55,6 +55,14 @@ OperationPtr PoolDesk::remove(Operation& operation) {
   return {&operation, false};
 }
 
+bool PoolDesk::yield_one() {
+  ResidentPool* largest = nullptr;
+  for (auto& [lease, pool] : pools_) {
+    if (!largest || pool.bytes() > largest->bytes()) largest = &pool;
+  }
+  return largest && largest->yield_one();
+}
+
 PoolEntryInfo PoolDesk::info(const LeaseRef& pool, int32_t id) {
   const auto found = pools_.find(pool.get());
   return found == pools_.end() ? PoolEntryInfo{} : found->second.info(id);

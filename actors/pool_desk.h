@@ -49,6 +49,10 @@ class PoolDesk {
     remove_if([](const Operation&) { return true; }, visit);
   }
 
+  // Prefixes give way to requests: the least recently used one of the largest pool goes. False: no
+  // pool has any.
+  bool yield_one();
+
   PoolEntryInfo info(const LeaseRef& pool, int32_t id);
   // Nobody refers to the pool any more.
   void drop(const Lease& pool) { pools_.erase(&pool); }

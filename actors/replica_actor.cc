@@ -117,6 +117,9 @@ std::optional<base::Error> ReplicaActor::route(Operation& operation) {
   }
   auto refusal = queue_.accept(operation);
   if (refusal && desk_.do_without(operation)) refusal = queue_.accept(operation);
+  while (refusal && refusal->code == errc::overloaded && desk_.yield_one()) {
+    refusal = queue_.accept(operation);
+  }
   return refusal;
 }
 
@@ -221,7 +224,11 @@ void ReplicaActor::expire() {
 void ReplicaActor::begin() {
   while (engine_.has_room()) {
     OperationPtr operation = queue_.pop();
-    if (!operation) break;
+    if (!operation) {
+      // Others who run will give back what they have; nobody does when no one runs.
+      if (!active_.empty() || queue_.empty() || !desk_.yield_one()) break;
+      continue;
+    }
     begin_one(std::move(operation));
   }
   // With nobody active, handles hold what the queue waits for. Somebody has to drop them; but a

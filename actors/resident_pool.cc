@@ -143,6 +143,17 @@ void ResidentPool::settle(Operation& operation, OperationList& ready) {
   pending_.remove_if([&](const PendingPrefix& each) { return &each == pending; });
 }
 
+bool ResidentPool::yield_one() {
+  if (index_.size() == 0) return false;
+  const int32_t id = index_.oldest_first().front();
+  index_.erase(id);
+  prefixes_.erase(id);
+  ++book_->evicted;
+  update_book();
+  tell([&] { return PoolEvent{.kind = PoolEvent::Kind::yielded, .id = id}; });
+  return true;
+}
+
 PoolEntryInfo ResidentPool::info(int32_t id) {
   const auto found = index_.info(id);
   tell([&] {

@@ -54,6 +54,10 @@ class ResidentPool {
   // waited.
   void settle(Operation& operation, OperationList& ready);
 
+  // The least recently used prefix goes. False: there is none.
+  bool yield_one();
+  size_t bytes() const { return index_.bytes(); }
+
   PoolEntryInfo info(int32_t id);
   // Of prefixes that are being computed.
   std::list<PendingPrefix>& pending() { return pending_; }

@@ -49,7 +49,8 @@ struct PoolStatistics {
 // A reference to a pool; copies refer to the same one. The prefixes live in the replica of the
 // model that first registers one: from then on the pool is that model's, and another one gets
 // wrong_model. With the last reference, and the last request that uses it, the prefixes are given
-// back. Threads: as ReuseHandle (tinyloop/reuse.h).
+// back. Where the K/V budget has no room for a request, prefixes give way to it, the least recently
+// used first. Threads: as ReuseHandle (tinyloop/reuse.h).
 class TINYLOOP_API PrefixPool {
  public:
   PrefixPool() = default;  // empty: no pool

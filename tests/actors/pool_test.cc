@@ -249,6 +249,29 @@ TEST_F(PoolTest, AnAutomaticPoolRegistersPrompts) {
   EXPECT_EQ(code_of([&] { generate(prompt(turn, 2), pool); }), errc::ok);  // another depth: a miss
 }
 
+// A pool never keeps the budget from requests, whether they wait or not.
+TEST_F(PoolTest, PrefixesGiveWayToRequests) {
+  for (const WhenFull when_full : {WhenFull::fail, WhenFull::wait}) {
+    ModelOptions options = small_options();
+    PrefixPool pool({.capacity = 100});
+    {
+      PrefixPool probe(PoolOptions{});
+      enter(probe, prefix(some_tokens(0, 96)));
+      options.cache_budget_bytes = 4 * probe.statistics().bytes;
+    }
+    const Model tight = engine_.load(small_model().path(), options);
+    for (int32_t i = 0; i < 3; ++i) {
+      tight.async_register_prefix(pool, prefix(some_tokens(i, 96)), use_future).get();
+    }
+    EXPECT_EQ(pool.statistics().entries, 3u);
+    auto large = prompt(some_tokens(50, 200));
+    large.when_full = when_full;
+    EXPECT_EQ(tight.async_generate(large, use_future).get().tokens.size(), 203u);
+    EXPECT_EQ(pool.statistics().entries, 1u);  // no more went than had to
+    EXPECT_EQ(pool.statistics().evicted, 2u);
+  }
+}
+
 TEST_F(PoolTest, ItsPrefixesGoWithTheLastReference) {
   {
     PrefixPool pool(PoolOptions{}), copy = pool;
@@ -294,6 +317,10 @@ class NaivePool {
       }
       case Kind::inserted:
         return insert(event);
+      case Kind::yielded:
+        return entries_.empty() || entries_.front().id != event.id
+                   ? "another one yielded"
+                   : (entries_.erase(entries_.begin()), "");
       case Kind::asked: {
         const auto entry = with_id(event.id);
         const auto length = entry == entries_.end() ? 0 : int32_t(entry->tokens.size());
@@ -375,6 +402,7 @@ struct Answer {
   using Signature = std::tuple<bool, Tokens, engine::PrefixKey, int32_t, int32_t>;
   std::map<Signature, std::multiset<std::chrono::steady_clock::time_point>> moments;
   for (const auto& e : events) {
+    if (e.kind == Kind::yielded) continue;
     if (e.kind == Kind::looked_up) {
       moments[{true, e.tokens, e.key, 0, 0}].insert(e.at);
     } else if (e.kind == Kind::asked) {
