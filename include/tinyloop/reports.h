@@ -19,7 +19,8 @@ struct MemoryReport {
   size_t buffers = 0;    // buffer pool: main, norm, scratch1, attn_down, logits, rope tables
   size_t workspace = 0;  // work space of libraries and kernels
   size_t arena = 0;      // slabs of K/V pages
-  size_t handles = 0;    // snapshots held by reuse handles
+  size_t handles = 0;    // snapshots of the residual stream, of reuse handles and pool entries;
+                         // their pages are in `arena`
 
   struct Buffer {
     std::string name;  // "main", "norm", "scratch1", "attn_down", "logits", …
@@ -28,12 +29,13 @@ struct MemoryReport {
   };
   std::vector<Buffer> buffer_list;  // what `buffers` consists of
 
-  size_t pages_used = 0;  // pages referenced by requests and handles
+  size_t pages_used = 0;  // pages referenced by requests, handles and pools; shared ones once
   size_t pages_free = 0;  // pages in slabs that nobody references; trim() returns whole slabs
   size_t page_bytes_used = 0;
   size_t page_bytes_free = 0;
   size_t cache_budget = 0;    // ModelOptions::cache_budget_bytes
-  size_t cache_reserved = 0;  // promised to accepted requests (their worst case)
+  size_t cache_reserved = 0;  // spoken for: page_bytes_used, and what is promised to accepted
+                              // requests (their worst case) and for resuming, and not bound yet
 
   size_t total() const {
     return weights + fp16_weight_cache + buffers + workspace + arena + handles;
@@ -53,7 +55,7 @@ struct HealthReport {
     std::string last_error;       // empty: none so far
     size_t queued = 0;            // accepted, not begun
     size_t active = 0;            // begun, not complete
-    size_t free_cache_bytes = 0;  // budget not yet promised
+    size_t free_cache_bytes = 0;  // cache_budget less cache_reserved
     uint64_t out_of_memory = 0;   // requests failed for want of memory
     uint64_t failures = 0;        // internal errors
   };

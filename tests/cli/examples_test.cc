@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
+
 #include "program.h"
 
 namespace tinyloop::test {
@@ -10,7 +13,8 @@ Outcome run_example(const std::string& name, const std::vector<std::string>& arg
 }
 
 TEST(Examples, NeedAModelThatExists) {
-  for (const char* name : {"hello", "stream", "coroutine", "cancel"}) {
+  for (const char* name :
+       {"hello", "stream", "coroutine", "cancel", "shared_prompt", "draft_upgrade", "scaffolds"}) {
     SCOPED_TRACE(name);
     EXPECT_EQ(run_example(name, {}).exit_code, 2);
     const Outcome outcome = run_example(name, {"/no/such/model", "a"});
@@ -49,6 +53,44 @@ TEST(Examples, CancelEndsEarlyInEveryWay) {
   EXPECT_NE(lines[0].find("cancelled"), std::string::npos) << lines[0];
   EXPECT_NE(lines[1].find("deadline"), std::string::npos) << lines[1];
   EXPECT_NE(lines[2].find("cancelled"), std::string::npos) << lines[2];
+}
+
+TEST(Examples, SharedPromptIsComputedOnce) {
+  const Outcome outcome = run_example("shared_prompt", {demo_model_path(), "Once upon a time"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto lines = lines_of(outcome.out);
+  const auto figures = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.rfind("[8 prompts of ", 0) == 0;
+  });
+  ASSERT_NE(figures, lines.end()) << outcome.out;
+  int prompts = 0, computed = 0, saved = 0;
+  ASSERT_EQ(std::sscanf(figures->c_str(), "[8 prompts of %d tokens: %d computed, %d saved]",
+                        &prompts, &computed, &saved),
+            3)
+      << *figures;
+  EXPECT_GT(computed, 0);
+  EXPECT_GT(saved, 0);
+  EXPECT_EQ(saved % 8, 0);
+  EXPECT_NE(outcome.out.find("[released: 0 bytes of pages in use]"), std::string::npos)
+      << outcome.out;
+}
+
+TEST(Examples, DraftUpgradeGivesTheTextOfItsDepth) {
+  const Outcome outcome = run_example("draft_upgrade", {demo_model_path(), "Once upon a time"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  for (const char* words : {"draft, loops 2: ", "upgrade, loops 8: ",
+                            "from the beginning, loops 8: ", "[the same tokens]"}) {
+    EXPECT_NE(outcome.out.find(words), std::string::npos) << words << "\n" << outcome.out;
+  }
+}
+
+TEST(Examples, ScaffoldsAreFoundInEveryPrompt) {
+  const Outcome outcome = run_example("scaffolds", {demo_model_path(), " A fox came by"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* words : {"tenants: 3 prefixes of ", " 12 hits, 0 misses, ",
+                            "chat: 3 prefixes of ", " 2 hits, 1 misses, "}) {
+    EXPECT_NE(outcome.out.find(words), std::string::npos) << words << "\n" << outcome.out;
+  }
 }
 
 TEST(Demo, TellsEveryTaleAndChecksItself) {
