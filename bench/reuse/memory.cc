@@ -62,6 +62,7 @@ void print_row(const std::string& what, size_t pages, size_t bytes, const std::s
 void print_memory(const Model& model, int32_t loops, const MemorySettings& settings) {
   const auto k = size_t(settings.generations);
   auto tokens = some_tokens(settings.prefix, model.info().vocab, 1);
+  generate(model, greedy({1}, loops, 1));  // what was dropped before has been given back then
   const Pages none = held(model);
   GenerateRequest plain = greedy(tokens, loops, settings.decoded);
   plain.tokens.push_back(1);

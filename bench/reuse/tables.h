@@ -10,7 +10,7 @@ namespace tinyloop::bench {
 
 struct FirstTokenSettings {
   int32_t prefix = 512;  // positions
-  int32_t decoded = 16;  // tokens of the running generation that are averaged
+  int32_t decoded = 16;  // tokens of the running generation, and calls, that are averaged
 };
 void print_first_token(const Model& model, int32_t loops, int32_t rounds,
                        const FirstTokenSettings& settings);
