@@ -19,6 +19,7 @@
 #include <set>
 #include <string>
 
+#include "bench/reuse/calls.h"
 #include "bench/reuse/tables.h"
 #include "tinyloop/tinyloop.h"
 
@@ -30,6 +31,7 @@ struct Settings {
   ModelOptions options;
   int32_t loops = 0;  // 0: the file's default; not of `resume`
   int32_t rounds = 11;
+  Clock clock = Clock::wall;
   std::set<std::string> only = {"first-token", "resume", "pool", "memory"};
   FirstTokenSettings first_token;
   ResumeSettings resume;
@@ -61,6 +63,9 @@ void add_table_options(CLI::App& app, Settings& s) {
   };
   add("--only", s.only, CLI::IsMember(s.only), "tables, in the order above")->delimiter(',');
   add("--repeat", s.rounds, CLI::Range(1, 1000), "rounds after one to warm up");
+  static const std::map<std::string, Clock> kClocks = {{"wall", Clock::wall}, {"cpu", Clock::cpu}};
+  app.add_option("--clock", s.clock, "wall, or cpu: the process's CPU time; default: wall")
+      ->transform(CLI::CheckedTransformer(kClocks));
   app.add_option("--loops", s.loops, "depth, save of `resume`; default: the file's")->check(depths);
   add("--prefix-tokens", s.first_token.prefix, lengths, "first-token: positions cached");
   add("--prompt-tokens", s.pool.prompt, lengths, "resume and pool: prompt length");
@@ -92,15 +97,17 @@ void fit(Settings& s) {
 
 void run(Settings s) {
   fit(s);
+  set_clock(s.clock);
   Engine engine;
   const Model model = engine.load(s.path, s.options);
   const ModelInfo info = model.info();
   const int32_t loops = s.loops > 0 ? s.loops : info.default_loops;
   std::printf(
       "Model: %s, %d + %d · loops + %d layers, width %d\nDevice: %s\nMode: %s, prefill budget %d, "
-      "%d rounds; medians with (least to greatest)\n",
+      "%d rounds, %s; medians with (least to greatest)\n",
       info.name.c_str(), info.prelude_layers, info.shared_layers, info.coda_layers, info.d_model,
-      info.device.c_str(), to_string(s.options.mode), s.options.prefill_budget, s.rounds);
+      info.device.c_str(), to_string(s.options.mode), s.options.prefill_budget, s.rounds,
+      s.clock == Clock::wall ? "wall-clock time" : "CPU time of the process");
   const auto wanted = [&s](const char* name) {
     std::fflush(stdout);
     return s.only.count(name) > 0;

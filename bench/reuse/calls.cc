@@ -1,6 +1,29 @@
 #include "bench/reuse/calls.h"
 
+#include <chrono>
+#include <ctime>
+
 namespace tinyloop::bench {
+
+namespace {
+
+Clock the_clock = Clock::wall;
+
+}  // namespace
+
+void set_clock(Clock clock) {
+  the_clock = clock;
+}
+
+Clock clock() {
+  return the_clock;
+}
+
+double now_us() {
+  if (the_clock == Clock::cpu) return double(std::clock()) * (1e6 / CLOCKS_PER_SEC);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::micro>(now).count();
+}
 
 std::future<GenerateResult> begin_generate(const Model& model, const GenerateRequest& request) {
   return begin<GenerateResult>(
@@ -36,6 +59,14 @@ double call_us(const Model& model, const GenerateRequest& request) {
 double call_us(const Model& model, const ResumeRequest& request) {
   ResumeHandle handle;  // dropped when the time has been taken
   return elapsed_us([&] { handle = build_resume(model, request); });
+}
+
+double decode_token_us(const Model& model, GenerateRequest request, int32_t tokens) {
+  request.config.max_tokens = tokens + 1;
+  if (clock() == Clock::wall) return generate(model, request).timings.decode_us / tokens;
+  const double all = call_us(model, request);
+  request.config.max_tokens = 1;
+  return (all - call_us(model, request)) / tokens;
 }
 
 std::vector<int32_t> some_tokens(int32_t count, int32_t vocab, int32_t salt) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <boost/system/system_error.hpp>
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <future>
@@ -32,17 +31,25 @@ PrefixCache build_prefix(const Model& model, const PrefixRequest& request);
 ResumeHandle build_resume(const Model& model, const ResumeRequest& request);
 int32_t register_prefix(const Model& model, const PrefixPool& pool, const PrefixRequest& request);
 
+// What times are read from. The CPU time of the whole process leaves out what other programs take
+// from a machine, but waiting, too: it says nothing about a GPU. Set once, before measuring.
+enum class Clock : uint8_t { wall, cpu };
+void set_clock(Clock clock);
+Clock clock();
+double now_us();
+
 template <class Call>
 double elapsed_us(Call&& call) {
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = now_us();
   call();
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
-      .count();
+  return now_us() - begin;
 }
 
 // Microseconds from the submission until the caller has the whole result.
 double call_us(const Model& model, const GenerateRequest& request);
 double call_us(const Model& model, const ResumeRequest& request);
+// Of one token, the mean of `tokens` that the request goes on to decode behind its first.
+double decode_token_us(const Model& model, GenerateRequest request, int32_t tokens);
 
 // The same tokens every time; which ones does not matter to the speed. Two lists of different
 // `salt` have no beginning in common.
