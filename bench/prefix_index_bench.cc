@@ -28,7 +28,7 @@ void find(benchmark::State& state, const PrefixIndex& index, const Tokens& promp
     benchmark::DoNotOptimize(index.find(prompt, kKey));
     benchmark::DoNotOptimize(index.find_at_other_loops(prompt, kKey));
   }
-  // A rate's inverse: seconds of CPU time over this number.
+  // An inverted rate is seconds of CPU time over this number; it is printed with the unit s.
   const double thousands_in_millions = double(prompt.size()) * double(state.iterations()) * 1e-9;
   state.counters["us/1000"] = benchmark::Counter(
       thousands_in_millions, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);

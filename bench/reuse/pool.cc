@@ -55,25 +55,58 @@ void check_saved(const Pools& pools, int32_t rounds) {
   }
 }
 
+// Without a pool; with each pool; the part that each pool holds, computed alone (0: nothing).
+struct Measured {
+  Samples plain;
+  std::vector<Samples> pooled, part;
+};
+
+Measured measure(const Model& model, int32_t loops, int32_t rounds, const Pools& pools) {
+  std::vector<std::function<double()>> variants;
+  const auto add = [&](GenerateRequest request) {
+    variants.emplace_back(
+        [&model, request = std::move(request)] { return call_us(model, request); });
+  };
+  add(greedy(pools.prompt, loops, 1));
+  for (size_t i = 0; i < pools.pools.size(); ++i) {
+    GenerateRequest request = greedy(pools.prompt, loops, 1);
+    request.pool = pools.pools[i];
+    add(request);
+    request.pool = {};
+    request.tokens.resize(size_t(std::max(pools.registered[i], 1)));
+    add(request);
+  }
+  auto samples = take_turns(rounds, variants);
+  Measured result{.plain = std::move(samples[0]), .pooled = {}, .part = {}};
+  for (size_t i = 1; i < samples.size(); i += 2) {
+    result.pooled.push_back(std::move(samples[i]));
+    result.part.push_back(std::move(samples[i + 1]));
+  }
+  return result;
+}
+
 // The least ratio of the rows that save anything.
 double print_rows(const ModelInfo& info, double layer_macs, const Pools& pools,
-                  const std::vector<Samples>& samples) {
+                  const Measured& measured) {
   double least = 1e9;
   const auto n = double(pools.prompt.size());
-  std::printf("| no pool | %s | | | |\n", spread(scaled(samples[0], 1e-3), 2).c_str());
+  std::printf("| no pool | %s | | | | |\n", spread(scaled(measured.plain, 1e-3), 2).c_str());
   for (size_t i = 0; i < pools.pools.size(); ++i) {
     const int32_t registered = pools.registered[i];
-    const Samples saving = savings(samples[1 + i], samples[0]);
+    const Samples saving = savings(measured.pooled[i], measured.plain);
     const double arithmetic =
         prompt_macs(info, layer_macs, registered) / prompt_macs(info, layer_macs, n);
-    std::string ratio = "";
+    std::string ratio, of_part;
     if (registered > 0) {
       ratio = spread(scaled(saving, 1 / arithmetic), 3);
+      of_part =
+          spread(ratios(differences(measured.plain, measured.pooled[i]), measured.part[i]), 3);
       least = std::min(least, median(saving) / arithmetic);
     }
-    std::printf("| %.3f | %s | %s | %.1f | %s |\n", registered / n,
-                spread(scaled(samples[1 + i], 1e-3), 2).c_str(),
-                spread(scaled(saving, 100), 1).c_str(), arithmetic * 100, ratio.c_str());
+    std::printf("| %.3f | %s | %s | %.1f | %s | %s |\n", registered / n,
+                spread(scaled(measured.pooled[i], 1e-3), 2).c_str(),
+                spread(scaled(saving, 100), 1).c_str(), arithmetic * 100, ratio.c_str(),
+                of_part.c_str());
   }
   return least;
 }
@@ -83,27 +116,20 @@ double print_rows(const ModelInfo& info, double layer_macs, const Pools& pools,
 void print_pool(const Model& model, int32_t loops, int32_t rounds, const PoolSettings& settings) {
   const ModelInfo info = model.info();
   const Pools pools = make_pools(model, loops, settings);
-  const GenerateRequest plain = greedy(pools.prompt, loops, 1);
-  std::vector<std::function<double()>> variants = {[&] { return call_us(model, plain); }};
-  for (const PrefixPool& pool : pools.pools) {
-    variants.emplace_back([&model, request = plain, &pool]() mutable {
-      request.pool = pool;
-      return call_us(model, request);
-    });
-  }
-  const auto samples = take_turns(rounds, variants);
+  const Measured measured = measure(model, loops, rounds, pools);
   check_saved(pools, rounds);
   const double layer_macs = settings.layer_macs > 0 ? settings.layer_macs : usual_layer_macs(info);
   std::printf(
       "\n## Pool, prompt of %d tokens, %d loops\n\n"
       "Arithmetic of n positions in one layer: n · %.0f + %d · n (n + 1) multiply-adds, matrices "
       "and attention.\n\n"
-      "| share registered | first token, ms | time saved, %% | arithmetic saved, %% | ratio |\n"
-      "|---|---|---|---|---|\n",
+      "| share registered | first token, ms | time saved, %% | arithmetic saved, %% | time ÷ "
+      "arithmetic | time saved ÷ time of that part alone |\n"
+      "|---|---|---|---|---|---|\n",
       settings.prompt, loops, layer_macs, info.d_model);
-  const double least = print_rows(info, layer_macs, pools, samples);
+  const double least = print_rows(info, layer_macs, pools, measured);
   std::printf("\nNothing in common: %s us more than without a pool.\n",
-              spread(differences(samples[1], samples[0]), 0).c_str());
+              spread(differences(measured.pooled[0], measured.plain), 0).c_str());
   std::printf("Time saved ÷ arithmetic saved, least: %.3f; at least 0.95: %s.\n", least,
               least >= 0.95 ? "met" : "missed");
 }
