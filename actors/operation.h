@@ -93,6 +93,7 @@ class Operation : public Parcel,
   void on_token(int32_t token, std::string_view text,
                 const PositionLogprobs* logprobs) noexcept override;
   void on_prefix(engine::PrefixId made) noexcept override { pool.kept = made; }
+  void on_unkept() noexcept override { pool.unkept = true; }
   void on_finished(FinishReason reason, std::string_view text) noexcept override;
   void on_failed(const base::Error& error) noexcept override;
 

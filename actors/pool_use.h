@@ -21,6 +21,7 @@ struct PoolUse {
   // Replica thread.
   PendingPrefix* pending = nullptr;  // that the request is computing
   engine::PrefixId kept = 0;         // computed, and not in the pool yet
+  bool unkept = false;               // it will not be: the engine has no room for it
   int32_t id = 0;                    // in the pool, of what it has registered or found
   // The list it is in while it waits for a prefix that another request is computing.
   boost::intrusive::list<Operation, boost::intrusive::constant_time_size<true>>* parked_in =

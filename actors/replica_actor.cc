@@ -246,6 +246,7 @@ void ReplicaActor::begin_one(OperationPtr operation) {
     return begin_failed(*operation);
   }
   operation->phase = Phase::begun;
+  if (operation->pool.unkept) desk_.end(*operation);  // nobody need wait for it
   active_.push_back(*operation.detach());
   replica_.set_active(active_.size());
   replica_.inbox()->mailbox.left_queue();

@@ -99,7 +99,7 @@ class BatchEngine::Impl final : public LogitsSink {
     return std::min(planner_limits_.rows, planner_limits_.prefill_budget);
   }
   void reserve_plan_for(const SequenceRequest& newcomer);
-  CachedPrefixRef make_kept(const SequenceRequest& request);
+  CachedPrefixRef make_kept(const SequenceRequest& request, SequenceClient& client);
   void decide_pass();
   void unbind_entries();
   void build_plan();
@@ -160,7 +160,7 @@ SequenceId BatchEngine::Impl::admit(SequenceRequest request, SequenceClient& cli
   }
   Funding funding = std::move(request.funding);  // given back if anything here throws
   reserve_plan_for(request);
-  CachedPrefixRef kept = make_kept(request);
+  CachedPrefixRef kept = make_kept(request, client);
   sequences_.push_back(std::make_unique<Sequence>(next_id_, std::move(request), std::move(kept),
                                                   cache_, spec_.vocab, tokenizer_.get(), client,
                                                   clock_, most_rows()));
@@ -169,14 +169,16 @@ SequenceId BatchEngine::Impl::admit(SequenceRequest request, SequenceClient& cli
   return next_id_++;
 }
 
-CachedPrefixRef BatchEngine::Impl::make_kept(const SequenceRequest& request) {
+CachedPrefixRef BatchEngine::Impl::make_kept(const SequenceRequest& request,
+                                             SequenceClient& client) {
   if (!request.keep) return nullptr;
   try {
     return prefixes_.create(request.kept_shape());
   } catch (const base::Failure&) {
     // To keep its prompt is not what a generation is there for.
-    if (request.kind == SequenceKind::generate) return nullptr;
-    throw;
+    if (request.kind != SequenceKind::generate) throw;
+    client.on_unkept();
+    return nullptr;
   }
 }
 

@@ -27,6 +27,8 @@ class SequenceClient {
   virtual void on_score(float logprob) noexcept = 0;
   // The prefix that the request was to keep has been computed and is held for it.
   virtual void on_prefix(PrefixId /*id*/) noexcept {}
+  // At admission: the prompt of this generation finds no room to be kept.
+  virtual void on_unkept() noexcept {}
   // The end, with the text that had been held back.
   virtual void on_finished(FinishReason reason, std::string_view text) noexcept = 0;
   virtual void on_failed(const base::Error& error) noexcept = 0;
