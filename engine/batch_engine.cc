@@ -176,10 +176,14 @@ CachedPrefixRef BatchEngine::Impl::make_kept(const SequenceRequest& request) {
 
 // The plans to come must not allocate while the sequences grow.
 void BatchEngine::Impl::reserve_plan_for(const SequenceRequest& newcomer) {
-  auto pages = size_t(pages_for(newcomer.max_positions()));
-  for (const auto& sequence : sequences_)
-    pages += size_t(pages_for(sequence->request().max_positions()));
-  reserve_plan(plan_, max_sequences_, size_t(planner_limits_.rows), pages);
+  PlanRoom room{.chunks = max_sequences_, .rows = size_t(planner_limits_.rows)};
+  const auto add = [&room](const SequenceRequest& request) {
+    room.pages += size_t(pages_for(request.max_positions()));
+    room.copies += request.most_copies();
+  };
+  add(newcomer);
+  for (const auto& sequence : sequences_) add(sequence->request());
+  reserve_plan(plan_, room);
 }
 
 void BatchEngine::Impl::finish(SequenceId id, FinishReason reason) {
