@@ -138,7 +138,12 @@ class BatchEngine::Impl final : public LogitsSink {
 // ---- Requests ----------------------------------------------------------------------------------
 
 CacheDemand BatchEngine::Impl::demand(const SequenceRequest& request) const {
-  return cache_demand(request, cache_, most_rows());
+  CacheDemand demand = cache_demand(request, cache_, most_rows());
+  if (request.base) {
+    const PrefixBytes base = prefixes_.sizes().bytes_of(request.base->shape());
+    demand.base = base.pages + base.capacity;
+  }
+  return demand;
 }
 
 bool BatchEngine::Impl::try_reserve(SequenceRequest& request) {
@@ -416,7 +421,7 @@ std::shared_ptr<const Tokenizer> BatchEngine::tokenizer() const {
   return impl_->tokenizer_;
 }
 size_t BatchEngine::cache_bytes(const SequenceRequest& request) const {
-  return impl_->demand(request).own;
+  return impl_->demand(request).least_budget();
 }
 
 bool BatchEngine::could_ever_fit(size_t bytes) const {
