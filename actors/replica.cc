@@ -135,7 +135,8 @@ void Replica::submit(const OperationPtr& operation, errc closed) {
     case Sent::full:
       return reject(*operation, make_error(full_error(inbox_->mailbox)));
     case Sent::closed:
-      return reject(*operation, make_error(refusal(closed).value_or(draining_error())));
+      return reject(*operation,
+                    make_error(told(*operation, refusal(closed).value_or(draining_error()))));
   }
 }
 
@@ -166,6 +167,7 @@ error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {
 void Replica::reject(Operation& operation, error_code error, OnThread thread) {
   operation.end({error});
   counters_.count_rejected(operation.outcome.error);
+  operation.base.reset();  // whoever still looks at the outcome must not hold the prefix
   operation.complete(thread);
 }
 

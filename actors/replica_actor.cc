@@ -242,8 +242,10 @@ void ReplicaActor::begin() {
 void ReplicaActor::begin_one(OperationPtr operation) {
   try {
     operation->id = engine_.admit(std::move(operation->request), *operation);
+  } catch (const base::Failure& failure) {
+    return begin_failed(*operation, failure.error());
   } catch (...) {
-    return begin_failed(*operation);
+    return begin_failed(*operation, current_error("begin"));
   }
   operation->phase = Phase::begun;
   if (operation->pool.unkept) desk_.end(*operation);  // nobody need wait for it
@@ -252,9 +254,8 @@ void ReplicaActor::begin_one(OperationPtr operation) {
   replica_.inbox()->mailbox.left_queue();
 }
 
-// In a catch clause. The engine has not taken the sequence.
-void ReplicaActor::begin_failed(Operation& operation) noexcept {
-  const base::Error error = current_error("begin");
+// The engine has not taken the sequence.
+void ReplicaActor::begin_failed(Operation& operation, const base::Error& error) noexcept {
   if (error.code != errc::out_of_memory && error.code != errc::overloaded) fail(error);
   end_unbegun(operation, make_error(failure_ ? Replica::told(operation, *failure_) : error));
 }

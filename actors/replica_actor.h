@@ -46,7 +46,7 @@ class ReplicaActor {
   void expire();
   void begin();
   void begin_one(OperationPtr operation);
-  void begin_failed(Operation& operation) noexcept;
+  void begin_failed(Operation& operation, const base::Error& error) noexcept;
   void step();
   void sweep();
 

@@ -8,7 +8,8 @@ namespace tinyloop::actors {
 namespace {
 
 std::string figures(const Operation& operation, size_t cache_budget) {
-  return "the request needs " + std::to_string(operation.cache_bytes) + " bytes of K/V pages for " +
+  return "the request needs " + std::to_string(operation.cache_bytes) + " bytes of K/V pages" +
+         (operation.request.base ? ", its prefix included, for " : " for ") +
          std::to_string(operation.request.max_positions()) + " positions at " +
          std::to_string(operation.request.loops) + " loops, cache_budget_bytes is " +
          std::to_string(cache_budget);

@@ -138,7 +138,12 @@ class BatchEngine::Impl final : public LogitsSink {
 // ---- Requests ----------------------------------------------------------------------------------
 
 CacheDemand BatchEngine::Impl::demand(const SequenceRequest& request) const {
-  return cache_demand(request, cache_, most_rows());
+  CacheDemand demand = cache_demand(request, cache_, most_rows());
+  if (request.base) {
+    const PrefixBytes base = prefixes_.sizes().bytes_of(request.base->shape());
+    demand.base = base.pages + base.capacity;
+  }
+  return demand;
 }
 
 bool BatchEngine::Impl::try_reserve(SequenceRequest& request) {
@@ -184,10 +189,14 @@ CachedPrefixRef BatchEngine::Impl::make_kept(const SequenceRequest& request,
 
 // The plans to come must not allocate while the sequences grow.
 void BatchEngine::Impl::reserve_plan_for(const SequenceRequest& newcomer) {
-  auto pages = size_t(pages_for(newcomer.max_positions()));
-  for (const auto& sequence : sequences_)
-    pages += size_t(pages_for(sequence->request().max_positions()));
-  reserve_plan(plan_, max_sequences_, size_t(planner_limits_.rows), pages);
+  PlanRoom room{.chunks = max_sequences_, .rows = size_t(planner_limits_.rows)};
+  const auto add = [&room](const SequenceRequest& request) {
+    room.pages += size_t(pages_for(request.max_positions()));
+    room.copies += request.most_copies();
+  };
+  add(newcomer);
+  for (const auto& sequence : sequences_) add(sequence->request());
+  reserve_plan(plan_, room);
 }
 
 void BatchEngine::Impl::finish(SequenceId id, FinishReason reason) {
@@ -420,7 +429,7 @@ std::shared_ptr<const Tokenizer> BatchEngine::tokenizer() const {
   return impl_->tokenizer_;
 }
 size_t BatchEngine::cache_bytes(const SequenceRequest& request) const {
-  return impl_->demand(request).own;
+  return impl_->demand(request).least_budget();
 }
 
 bool BatchEngine::could_ever_fit(size_t bytes) const {

@@ -46,7 +46,8 @@ class BatchEngine {
   const RequestLimits& limits() const;
   const ModelSpec& spec() const;  // its `tensors` are empty: they end with the file
   std::shared_ptr<const Tokenizer> tokenizer() const;  // null: the file has none
-  // The worst-case K/V bytes of a request, in whole pages: those that are its own.
+  // The worst-case K/V bytes of a request, in whole pages: its own, and those of the prefix that it
+  // begins with, which nobody else can give back meanwhile.
   size_t cache_bytes(const SequenceRequest& request) const;
 
   // Budget for K/V pages. A request must hold its reservation before it is admitted; it is given

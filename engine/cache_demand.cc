@@ -12,11 +12,16 @@ class Demand {
       : request_(request), cache_(cache), chunk_rows_(chunk_rows) {}
 
   CacheDemand fresh() const {
-    return {places(request_.max_positions()) * cache_.place_bytes(request_.loops) + kept(), 0};
+    // A snapshot behind the loop is all that such a prefix wants of its rows.
+    const size_t unused = keeps(PrefixState::loop_rows) ? cache_.page_bytes(kCodaGroup) : 0;
+    const size_t place = cache_.place_bytes(request_.loops) - unused;
+    return {.own = places(request_.max_positions()) * place + kept()};
   }
 
   // Pages behind the shared ones, and a copy of the last shared page where it is not full.
-  CacheDemand shared() const { return {tail() * cache_.place_bytes(request_.loops) + kept(), 0}; }
+  CacheDemand shared() const {
+    return {.own = tail() * cache_.place_bytes(request_.loops) + kept()};
+  }
 
   // The prefix anew in the coda and in the iterations that it has not run yet; the rest as in
   // shared().
@@ -34,7 +39,8 @@ class Demand {
         prefix * ((runs_coda ? coda : 0) + size_t(request_.base_loops - behind) * loop);
     size_t own = prefix * prefix_alone * loop + all * deeper * loop + (runs_coda ? all * coda : 0);
     if (request_.kind == SequenceKind::generate) own += tail() * (prelude + below * loop);
-    return {own + kept(), request_.kind == SequenceKind::generate ? lendable : 0};
+    return {.own = own + kept(),
+            .lendable = request_.kind == SequenceKind::generate ? lendable : 0};
   }
 
  private:
@@ -42,11 +48,13 @@ class Demand {
     return size_t(SequenceCache::max_pages(positions, request_.window, chunk_rows_));
   }
 
-  size_t tail() const {
+  // Places that are written behind what it shares, and how many of them are held at once.
+  size_t written() const {
+    if (request_.max_positions() == request_.base_positions) return 0;
     const int32_t shared = request_.base_positions / kernels::kPagePositions;
-    const auto behind = size_t(pages_for(request_.max_positions()) - shared);
-    return std::min(behind, places(request_.max_positions()));
+    return size_t(pages_for(request_.max_positions()) - shared);
   }
+  size_t tail() const { return std::min(written(), places(request_.max_positions())); }
 
   bool keeps(PrefixState state) const { return request_.keep && request_.keep->state == state; }
 
@@ -57,8 +65,11 @@ class Demand {
       const auto further = size_t(request_.keep->max_loops - request_.most_loops());
       return size_t(pages_for(int32_t(request_.tokens.size()))) * (coda + further * loop);
     }
-    const bool goes_on = request_.keep && request_.kind == SequenceKind::generate;
-    return goes_on ? cache_.place_bytes(request_.loops) : 0;
+    if (!request_.keep || request_.kind != SequenceKind::generate) return 0;
+    // Those that slide out of the window while the prefix holds them bring nothing back.
+    const auto length = int32_t(request_.tokens.size());
+    const int32_t held = pages_for(length) - SequenceCache::entries_behind(length, request_.window);
+    return std::min(size_t(held), written() + 1 - tail()) * cache_.place_bytes(request_.loops);
   }
 
   const SequenceRequest& request_;

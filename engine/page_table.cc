@@ -54,7 +54,9 @@ bool PageTable::own(int32_t entry, Reservation& from, std::vector<PageCopy>& cop
 
 void PageTable::release_before(int32_t entry, Reservation& to) {
   for (; released_ < std::min(entry, size()); ++released_) {
-    to.release(group_, std::exchange(pages_[size_t(released_)], PagePool::kNoPage));
+    int32_t& page = pages_[size_t(released_)];
+    to.release(group_, page);
+    page = PagePool::kNoPage;
   }
 }
 

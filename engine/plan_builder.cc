@@ -26,17 +26,18 @@ void SlotPool::give_back(std::vector<int32_t>& slots) {
   }
 }
 
-void reserve_plan(StepPlan& plan, size_t chunks, size_t rows, size_t pages) {
+void reserve_plan(StepPlan& plan, const PlanRoom& room) {
   const auto grow = [](auto& array, size_t size) {
     // Doubling: one more sequence at a time must not copy the array each time.
     if (size > array.capacity()) array.reserve(std::max(size, 2 * array.capacity()));
   };
-  grow(plan.chunks, chunks);
-  grow(plan.tokens, rows);
-  grow(plan.slots, rows);
-  grow(plan.prelude_pages, pages);
-  grow(plan.coda_pages, pages);
-  grow(plan.loop_pages, pages);
+  grow(plan.copies, room.copies);
+  grow(plan.chunks, room.chunks);
+  grow(plan.tokens, room.rows);
+  grow(plan.slots, room.rows);
+  grow(plan.prelude_pages, room.pages);
+  grow(plan.coda_pages, room.pages);
+  grow(plan.loop_pages, room.pages);
 }
 
 bool bind_entry(const Decision& decision, Sequence& sequence, SlotPool& slots) {

@@ -23,9 +23,16 @@ class SlotPool {
   std::vector<int32_t> free_;  // last in, first out
 };
 
-// Room for plans of up to `chunks` chunks, `rows` rows and `pages` page places a table, so that
-// add_chunk allocates nothing. Never shrinks; throws std::bad_alloc.
-void reserve_plan(StepPlan& plan, size_t chunks, size_t rows, size_t pages);
+// What plans may need at most.
+struct PlanRoom {
+  size_t chunks = 0;
+  size_t rows = 0;
+  size_t pages = 0;   // page places a table
+  size_t copies = 0;  // of pages
+};
+
+// Room for plans, so that add_chunk allocates nothing. Never shrinks; throws std::bad_alloc.
+void reserve_plan(StepPlan& plan, const PlanRoom& room);
 
 // Binds what `decision` needs to enter. false: no device memory for pages; nothing has changed.
 bool bind_entry(const Decision& decision, Sequence& sequence, SlotPool& slots);

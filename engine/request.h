@@ -70,6 +70,8 @@ struct SequenceRequest {
   bool resumes() const { return base && base->shape().state == PrefixState::loop_rows; }
   // Depth of the deepest rows.
   int32_t most_loops() const { return resumes() ? std::max(loops, base_loops) : loops; }
+  // Pages that are copied at once, at most: the last one of each slot group, where it is shared.
+  size_t most_copies() const { return base || keep ? size_t(kFirstLoopGroup + most_loops()) : 0; }
   // Positions whose K/V will be computed at most: the last token is never fed back.
   int32_t max_positions() const {
     const auto length = static_cast<int32_t>(tokens.size());

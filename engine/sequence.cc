@@ -134,6 +134,8 @@ Sequence::Accepted Sequence::append(const Generation::Choice& choice) {
 void Sequence::release_memory() {
   cache_.clear();
   cache_.funding() = {};
+  request_.base.reset();
+  kept_.reset();
 }
 
 void Sequence::finish(FinishReason reason) {

@@ -72,8 +72,9 @@ class Sequence {
   // Takes the most likely token after the row at `position`, where picks().
   Accepted accept_pick(int32_t token);
 
-  // Gives back pages and reservation; the sequence computes nothing more. Throws where the counts
-  // are broken, which is a bug of ours.
+  // Gives back pages and reservation, and the prefixes that it began with and was to keep, of which
+  // it may be the last user; the sequence computes nothing more. Throws where the counts are
+  // broken, which is a bug of ours.
   void release_memory();
   // Tells the client the end; the sequence is then to be destroyed.
   void finish(FinishReason reason);

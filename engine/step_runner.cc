@@ -81,6 +81,8 @@ void StepRunner::run(const StepPlan& plan, LogitsSink& sink) {
 
 // What has several owners gets copies before anybody writes.
 void StepRunner::copy_pages(const StepPlan& plan) {
+  // As much as the plan has room for, that a plan with copies allocates nothing here either.
+  for (auto* array : {&copy_from_, &copy_to_}) array->reserve(plan.copies.capacity());
   for (const PageKind kind : {PageKind::prelude, PageKind::coda, PageKind::loop}) {
     const PagePool& pool = cache_.pool(kind);
     copy_from_.clear();

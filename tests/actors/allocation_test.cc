@@ -275,6 +275,45 @@ TEST_F(Allocations, AStepAllocatesNothingAfterTheWarmUp) {
   EXPECT_GE(served.model.statistics().completed_cancelled, 1u);
 }
 
+// The same behind cached prefixes: rows are restored, shared pages copied, and a handle dropped
+// while it is in use.
+TEST_F(Allocations, AStepBehindCachedPrefixesAllocatesNothingAfterTheWarmUp) {
+  ServedModel served(options());
+  const auto prefix_of = [](int32_t length) {
+    PrefixRequest prefix{.loops = 3};
+    for (int32_t i = 0; i < length; ++i) prefix.tokens.push_back(1 + i * 7 % 290);
+    return prefix;
+  };
+  std::atomic<int> passes{0};
+  for (const bool warm_up : {true, false}) {
+    auto cache = served.model.async_build_prefix(prefix_of(37), asio::use_future).get();
+    auto shallow = served.model.async_build_resume({prefix_of(37), 8}, asio::use_future).get();
+    GenerateRequest whole = request(60, 1), further = request(60, 2), resumed = request(60, 3);
+    for (GenerateRequest* what : {&whole, &further}) what->prefix = cache;
+    whole.tokens.clear();
+    resumed.resume = shallow;
+    resumed.resume_loops = 6;
+    resumed.config.loops = 2;
+    std::vector<std::future<GenerateResult>> results;
+    {
+      const Pause pause(served.model);
+      visit_replica(served.model, [&](engine::BatchEngine& engine) {
+        if (warm_up) return;
+        engine.set_plan_observer([&](const engine::StepPlan&) { counting = ++passes > 1; });
+      });
+      for (const auto* what : {&whole, &further, &resumed})
+        results.push_back(served.model.async_generate(*what, asio::use_future));
+      for (GenerateRequest* what : {&whole, &further, &resumed}) *what = {};
+      cache = {};
+      shallow = {};
+    }
+    for (auto& result : results) result.get();
+    counting = false;
+  }
+  expect_none();
+  EXPECT_GE(passes.load(), 100);
+}
+
 }  // namespace
 }  // namespace tinyloop::testing
 

@@ -180,13 +180,14 @@ class EngineOn {
   }
 
   // As Engine::load, with the error beside the model instead of thrown.
-  std::pair<error_code, Model> load(const ModelOptions& options = small_options()) {
+  std::pair<error_code, Model> load(const ModelOptions& options = small_options(),
+                                    const std::string& path = small_model().path()) {
     const auto loaded = std::make_shared<std::promise<std::pair<error_code, Model>>>();
     auto request = std::make_shared<actors::EngineState::Load>();
     request->done = [loaded](error_code error, Model model) {
       loaded->set_value({error, std::move(model)});
     };
-    state_->load(small_model().path(), options, std::move(request));
+    state_->load(path, options, std::move(request));
     return loaded->get_future().get();
   }
 
