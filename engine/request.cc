@@ -79,6 +79,13 @@ void check_sampling(const GenerateConfig& c) {
   if (c.logprobs) check_range("logprobs", *c.logprobs, 0, base::kMaxLogprobs);
 }
 
+// A constraint that is not kept must not be taken for one that is.
+void check_grammar(const std::string& grammar) {
+  if (grammar.empty()) return;
+  refuse("grammar", std::to_string(grammar.size()) + " bytes",
+         "empty alone: this version computes no grammars");
+}
+
 void check_stops(const GenerateConfig& config, const RequestLimits& limits,
                  const Tokenizer* tokenizer) {
   check_range("stop_sequences.size", int64_t(config.stop_sequences.size()), 0,
@@ -180,6 +187,7 @@ base::Result<SequenceRequest> check_request(const GenerateRequest& request,
     const GenerateConfig& config = request.config;
     check_range("max_tokens", config.max_tokens, 1, limits.max_seq_len);
     check_sampling(config);
+    check_grammar(config.grammar);
     check_stops(config, limits, tokenizer);
     SequenceRequest result{.kind = SequenceKind::generate, .tokens = {}, .config = config};
     result.window = check_window(config.cache_window, base);

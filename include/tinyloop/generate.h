@@ -55,6 +55,7 @@ struct GenerateConfig {
   std::optional<int32_t>
       cache_window{};  // >= 0: attend to the last n positions alone; 0 or unset: all
   std::optional<TimePoint> deadline{};  // checked between steps; see FinishReason::deadline
+  std::string grammar{};  // must be empty: this version computes no grammars, and ignores nothing
 };
 
 // What to do when the queue or the memory budget has no room at the moment.

@@ -76,6 +76,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadRequest{"top_p_nan", [](auto& r) { r.config.top_p = kNan; },
                    "top_p: nan, allowed: above 0, at most 1"},
         BadRequest{"min_p", [](auto& r) { r.config.min_p = 1; }, "min_p: 1, allowed: 0 to below 1"},
+        BadRequest{"grammar", [](auto& r) { r.config.grammar = "root ::= x"; },
+                   "grammar: 10 bytes, allowed: empty alone: this version computes no grammars"},
         BadRequest{"penalty", [](auto& r) { r.config.repetition_penalty = 0; },
                    "repetition_penalty: 0, allowed: finite, above 0"},
         BadRequest{"penalty_inf", [](auto& r) { r.config.repetition_penalty = kInf; },
