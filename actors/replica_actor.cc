@@ -222,6 +222,25 @@ void ReplicaActor::expire() {
 }
 
 void ReplicaActor::begin() {
+  begin_all();
+  while (!closing_ && active_.empty() && !queue_.empty()) {
+    // What a request that has just ended was the last to use.
+    replica_.inbox()->releases.drain([this](Lease& lease) { let_go(lease); });
+    begin_all();
+    if (!active_.empty()) break;
+    const OperationPtr stranded = queue_.pop_stranded();
+    if (!stranded) break;
+    end_unbegun(*stranded, make_error(queue_.stranded_error(*stranded)));
+  }
+  // With nobody active, handles hold what the queue waits for. Somebody has to drop them; but a
+  // replica that is closing waits for no one.
+  if (closing_ && active_.empty()) {
+    queue_.clear(
+        [this](const OperationPtr& operation) { end_unbegun(*operation, shutdown_error()); });
+  }
+}
+
+void ReplicaActor::begin_all() {
   while (engine_.has_room()) {
     OperationPtr operation = queue_.pop();
     if (!operation) {
@@ -230,12 +249,6 @@ void ReplicaActor::begin() {
       continue;
     }
     begin_one(std::move(operation));
-  }
-  // With nobody active, handles hold what the queue waits for. Somebody has to drop them; but a
-  // replica that is closing waits for no one.
-  if (closing_ && active_.empty()) {
-    queue_.clear(
-        [this](const OperationPtr& operation) { end_unbegun(*operation, shutdown_error()); });
   }
 }
 

@@ -45,6 +45,7 @@ class ReplicaActor {
   void take_up_parked();
   void expire();
   void begin();
+  void begin_all();
   void begin_one(OperationPtr operation);
   void begin_failed(Operation& operation, const base::Error& error) noexcept;
   void step();

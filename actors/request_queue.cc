@@ -51,6 +51,17 @@ OperationPtr RequestQueue::pop() {
   return {&operation, false};
 }
 
+OperationPtr RequestQueue::pop_stranded() {
+  for (Operation& operation : unfunded_) {
+    if (operation.terms.when_full == WhenFull::wait_for_requests) return remove(operation);
+  }
+  return nullptr;
+}
+
+base::Error RequestQueue::stranded_error(const Operation& operation) const {
+  return {errc::out_of_memory, figures(operation, cache_budget_) + ", reuse handles hold the rest"};
+}
+
 OperationPtr RequestQueue::remove(Operation& operation) {
   OperationList& list = operation.reserved ? funded_ : unfunded_;
   list.erase(list.iterator_to(operation));

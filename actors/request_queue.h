@@ -28,6 +28,12 @@ class RequestQueue {
   // is the caller's.
   OperationPtr pop();
 
+  // The first of those that wait for requests alone, taken out; null if there is none. For when no
+  // request is running or can begin.
+  OperationPtr pop_stranded();
+  // What such a request is told.
+  base::Error stranded_error(const Operation& operation) const;
+
   // Takes a request out and gives its reservation back.
   OperationPtr remove(Operation& operation);
 

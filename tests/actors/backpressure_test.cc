@@ -124,6 +124,55 @@ TEST(Backpressure, ABudgetInUseIsOverloadedOrWaitedFor) {
   EXPECT_EQ(served.model.memory().cache_reserved, 0u);
 }
 
+// A caller who waits cannot drop the handle that holds what it waits for.
+TEST(Backpressure, ABudgetThatHandlesHoldIsWaitedForOrOutOfMemory) {
+  PrefixRequest prefix;
+  prefix.tokens = request(1).tokens;
+  ModelOptions options = small_options();
+  options.cache_budget_bytes = bytes_of(request(40));
+  ServedModel served(options);
+  PrefixCache handle = served.model.async_build_prefix(prefix, asio::use_future).get();
+  GenerateRequest patient = request(40);
+  patient.when_full = WhenFull::wait_for_requests;
+  auto stranded = served.model.async_generate(patient, use_outcome());
+  const error_code error = error_of(stranded);
+  EXPECT_TRUE(error == errc::out_of_memory);
+  EXPECT_NE(error.message().find("reuse handles hold the rest"), std::string::npos)
+      << error.message();
+  auto waiter = served.model.async_generate(waiting(request(40)), use_outcome());
+  auto behind = served.model.async_generate(patient, use_outcome());
+  EXPECT_TRUE(error_of(behind) == errc::out_of_memory);  // nobody overtakes the one that waits
+  handle = {};
+  EXPECT_FALSE(error_of(waiter));
+  auto again = served.model.async_generate(patient, use_outcome());
+  EXPECT_FALSE(error_of(again));
+}
+
+// The handle goes while the last request that uses it runs; what waits for its pages is not told
+// that they are lost.
+TEST(Backpressure, AHandleDroppedInUseIsWaitedFor) {
+  PrefixRequest prefix;
+  prefix.tokens = request(1).tokens;
+  ModelOptions options = small_options();
+  options.cache_budget_bytes = bytes_of(request(40));
+  ServedModel served(options);
+  PrefixCache handle = served.model.async_build_prefix(prefix, asio::use_future).get();
+  StepGate gate(served.model);
+  GenerateRequest user;
+  user.prefix = handle;
+  user.config.max_tokens = 2;
+  auto used = served.model.async_generate(user, use_outcome());
+  gate.run(1);
+  handle = {};
+  user.prefix = {};
+  GenerateRequest patient = request(40);
+  patient.when_full = WhenFull::wait_for_requests;
+  auto waiter = served.model.async_generate(patient, use_outcome());
+  gate.open();
+  EXPECT_FALSE(error_of(used));
+  EXPECT_FALSE(error_of(waiter));
+}
+
 TEST(Backpressure, MoreThanMaxSequencesWaitTheirTurnInOrder) {
   ModelOptions options = small_options();
   options.max_sequences = 1;
