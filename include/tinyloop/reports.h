@@ -40,8 +40,9 @@ struct MemoryReport {
   size_t total() const {
     return weights + fp16_weight_cache + buffers + workspace + arena + handles;
   }
-  // Device bytes owned by the model: all but the page arena, which is reported beside it.
-  size_t model_bytes() const { return total() - arena; }
+  // Device bytes owned by the model: all but what requests and handles hold, which is reported
+  // beside it.
+  size_t model_bytes() const { return total() - arena - handles; }
 };
 
 enum class ReplicaState : uint8_t { loading, serving, draining, failed, closed };
