@@ -25,6 +25,7 @@ class EngineState : public std::enable_shared_from_this<EngineState> {
   // Any thread.
   const boost::asio::any_io_executor& executor() const noexcept { return executor_; }
   bool is_closed() const;
+  const base::LogSink& log() const noexcept { return context_->log; }
   const std::shared_ptr<Courier>& courier() const noexcept { return courier_; }
   // Waits until the handlers of all that has completed are posted; on the courier's own thread,
   // returns at once.
