@@ -24,7 +24,9 @@ PoolDesk::Next PoolDesk::receive(Operation& operation) {
 }
 
 bool PoolDesk::do_without(Operation& operation) {
-  if (operation.pool.registers || !operation.request.keep) return false;
+  // What a build keeps is what it is for.
+  const engine::SequenceRequest& request = operation.request;
+  if (request.kind != engine::SequenceKind::generate || !request.keep) return false;
   operation.request.keep.reset();
   end(operation);
   return true;

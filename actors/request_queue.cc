@@ -59,8 +59,7 @@ OperationPtr RequestQueue::pop_stranded() {
 }
 
 base::Error RequestQueue::stranded_error(const Operation& operation) const {
-  return {errc::out_of_memory,
-          figures(operation, cache_budget_) + ", reuse handles hold the rest"};
+  return {errc::out_of_memory, figures(operation, cache_budget_) + ", reuse handles hold the rest"};
 }
 
 OperationPtr RequestQueue::remove(Operation& operation) {

@@ -124,6 +124,24 @@ TEST(Backpressure, ABudgetInUseIsOverloadedOrWaitedFor) {
   EXPECT_EQ(served.model.memory().cache_reserved, 0u);
 }
 
+TEST(Backpressure, AHandleThatFindsNoRoomIsNone) {
+  ResumeRequest resume;
+  resume.prefix.tokens = request(1).tokens;
+  resume.max_loops = 64;
+  ModelOptions options = small_options();
+  options.cache_budget_bytes = bytes_of(request(40));
+  ServedModel served(options);
+  auto never = served.model.async_build_resume(resume, use_outcome());
+  const auto outcome = never.get();
+  EXPECT_TRUE(outcome.error == errc::out_of_memory);
+  EXPECT_FALSE(outcome);
+  PrefixRequest& prefix = resume.prefix;
+  const PrefixCache handle = served.model.async_build_prefix(prefix, boost::asio::use_future).get();
+  while (prefix.tokens.size() < 44) prefix.tokens.push_back(1);
+  auto now = served.model.async_build_prefix(prefix, use_outcome());
+  EXPECT_TRUE(error_of(now) == errc::overloaded);
+}
+
 // A caller who waits cannot drop the handle that holds what it waits for.
 TEST(Backpressure, ABudgetThatHandlesHoldIsWaitedForOrOutOfMemory) {
   PrefixRequest prefix;
