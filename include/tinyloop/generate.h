@@ -62,8 +62,8 @@ struct GenerateConfig {
 enum class WhenFull : uint8_t {
   fail,  // complete with errc::overloaded at once
   wait,  // stay queued until there is room, a cancel, or the deadline
-  // As `wait`, but only for what requests will give back: once none is running, and handles or
-  // pools hold the room, complete with errc::out_of_memory. For callers who would have to drop a
+  // As `wait`, but only for what requests will give back: once none is running, and reuse
+  // handles hold the room, complete with errc::out_of_memory. For callers who would have to drop a
   // handle themselves, and cannot while they wait.
   wait_for_requests,
 };

@@ -284,7 +284,7 @@ TEST_F(ReuseErrors, OfWindowsLengthsAndTwoHandles) {
   EXPECT_EQ(served_.generate(what).tokens.size(), 256u);
   what.resume = handle_;
   expect_error(generate(what), errc::invalid_argument,
-               "invalid argument: prefix and resume: both are set, allowed: at most one");
+               "invalid argument: prefix, resume, pool: several are set, allowed: at most one");
 }
 
 TEST_F(ReuseErrors, OfAnotherModel) {
