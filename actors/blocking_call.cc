@@ -6,44 +6,29 @@
 
 #include "actors/error.h"
 #include "actors/model_state.h"
+#include "base/bounds.h"
 
 namespace tinyloop::actors {
-
-namespace {
-
-[[noreturn]] void refuse(const char* name, const std::string& value, const std::string& bound) {
-  throw base::Failure(errc::invalid_argument,
-                      std::string(name) + ": " + value + ", allowed: " + bound);
-}
-
-}  // namespace
 
 error_code blocking_error() noexcept {
   try {
     throw;
   } catch (const boost::system::system_error& error) {
     return error.code();
-  } catch (const base::Failure& failure) {
-    return make_error(failure.error());
   } catch (...) {
-    return make_error(current_error("call"));
+    return make_error(current_refusal("call"));
   }
 }
 
 void refuse_pointer(const char* name, bool null) {
-  refuse(name, null ? "null" : "empty", "neither null nor empty");
-}
-
-void check_range(const char* name, int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return;
-  refuse(name, std::to_string(value), std::to_string(low) + " to " + std::to_string(high));
+  base::refuse(name, null ? "null" : "empty", "neither null nor empty");
 }
 
 // The length is checked before the tokens are read: it may be anything.
 std::vector<int32_t> BlockingCall::tokens(const char* name, const int32_t* tokens,
                                           const char* length_name, int length) const {
   if (!tokens) refuse_pointer(name, true);
-  check_range(length_name, length, 1, model_.state()->replica().limits().max_seq_len);
+  base::check_range(length_name, length, 1, model_.state()->replica().limits().max_seq_len);
   return {tokens, tokens + length};
 }
 
@@ -71,7 +56,7 @@ bool BlockingCall::is_breach(const error_code& error) const noexcept {
 }
 
 void BlockingCall::check_loops(const char* name, int loops, int32_t low, int32_t high) const {
-  check_range(name, loops, low, std::min(high, model_.state()->replica().limits().max_loops));
+  base::check_range(name, loops, low, std::min(high, model_.state()->replica().limits().max_loops));
 }
 
 void BlockingCall::check_model() const {

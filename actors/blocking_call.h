@@ -38,9 +38,6 @@ const Reference& given(const char* name, const Reference* pointer) {
   return *pointer;
 }
 
-// Throws base::Failure.
-void check_range(const char* name, int64_t value, int64_t low, int64_t high);
-
 enum class OutOfMemory : uint8_t { is_a_failure, is_a_breach };  // of the contract
 
 class BlockingCall {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/blocking_call.h"
+#include "base/bounds.h"
 #include "base/limits.h"
 
 namespace tinyloop {
@@ -57,7 +58,7 @@ ResumeHandle* build_resume_handle(Model* model, const int32_t* tokens, int seq_l
   return call.run_or<ResumeHandle*>(nullptr, [&] {
     ResumeRequest request;
     request.prefix = call.prefix(tokens, seq_len, cache_window);
-    actors::check_range("max_loops", max_loops, 1, base::kMaxResumeLoops);
+    base::check_range("max_loops", max_loops, 1, base::kMaxResumeLoops);
     call.check_loops("L_used", L_used, 1, max_loops);
     request.prefix.loops = L_used;
     request.max_loops = max_loops;

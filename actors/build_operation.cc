@@ -4,14 +4,12 @@ namespace tinyloop::actors {
 
 template <class Kind>
 void BuildOperation<Kind>::open() {
-  const error_code error = whole_or_error();
+  const error_code error = this->whole_or_error();
   Kind result;
   if (!error) result = Kind(std::move(handle_));
   handle_.reset();
   made_.reset();
-  set_handled();
-  auto completion = std::move(completion_);
-  completion.invoke(error, std::move(result));
+  this->answer(error, std::move(result));
 }
 
 template class BuildOperation<PrefixCache>;

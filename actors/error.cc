@@ -157,6 +157,20 @@ base::Error current_error(const char* where) noexcept {
   }
 }
 
+base::Error current_refusal(const char* where) noexcept {
+  try {
+    throw;
+  } catch (const base::Failure& failure) {
+    try {
+      return failure.error();
+    } catch (const std::bad_alloc&) {
+      return {failure.error().code, {}};
+    }
+  } catch (...) {
+    return current_error(where);
+  }
+}
+
 }  // namespace actors
 
 }  // namespace tinyloop

@@ -18,5 +18,7 @@ error_code make_error(const base::Error& error) noexcept;
 // internal for anything else. `where` begins the sentence, which is left out where there is no host
 // memory for it. Only inside a catch clause.
 base::Error current_error(const char* where) noexcept;
+// The same for a request that is refused: a Failure's own words, without a `where`.
+base::Error current_refusal(const char* where) noexcept;
 
 }  // namespace tinyloop::actors

@@ -9,14 +9,13 @@ namespace tinyloop::actors {
 
 GenerateOperation::GenerateOperation(std::shared_ptr<Inbox> inbox, engine::SequenceRequest checked,
                                      Terms how, detail::Completion<GenerateResult>& completion)
-    : Operation(std::move(inbox), std::move(checked), how),
+    : AnsweringOperation(std::move(inbox), std::move(checked), how),
       logprobs_(size_t(request.config.max_tokens), request.config.logprobs) {
   const auto max_tokens = size_t(request.config.max_tokens);
   tokens_.reserve(request.tokens.size() + max_tokens);
   tokens_.insert(tokens_.end(), request.tokens.begin(), request.tokens.end());
   text_.reserve(max_tokens * kUsualTokenBytes);
-  set_address(completion.executor());
-  completion_ = std::move(completion);
+  take(completion);
 }
 
 void GenerateOperation::take_token(int32_t token, std::string_view text,
@@ -37,9 +36,7 @@ void GenerateOperation::open() {
   result.finish_reason = outcome.reason;
   result.loops = loops_;
   result.timings = timings();
-  set_handled();
-  auto completion = std::move(completion_);
-  completion.invoke(outcome.error, std::move(result));
+  answer(outcome.error, std::move(result));
 }
 
 }  // namespace tinyloop::actors

@@ -9,9 +9,7 @@ void RegisterOperation::open() {
   if (!error && pool.id == 0) {
     error = make_error(errc::out_of_memory, "the pool has no host memory for the prefix");
   }
-  set_handled();
-  auto completion = std::move(completion_);
-  completion.invoke(error, error ? 0 : pool.id);
+  answer(error, error ? 0 : pool.id);
 }
 
 }  // namespace tinyloop::actors

@@ -255,10 +255,8 @@ void ReplicaActor::begin_all() {
 void ReplicaActor::begin_one(OperationPtr operation) {
   try {
     operation->id = engine_.admit(std::move(operation->request), *operation);
-  } catch (const base::Failure& failure) {
-    return begin_failed(*operation, failure.error());
   } catch (...) {
-    return begin_failed(*operation, current_error("begin"));
+    return begin_failed(*operation, current_refusal("begin"));
   }
   operation->phase = Phase::begun;
   if (operation->pool.unkept) desk_.end(*operation);  // nobody need wait for it

@@ -6,10 +6,9 @@ namespace tinyloop::actors {
 
 ScoreOperation::ScoreOperation(std::shared_ptr<Inbox> inbox, engine::SequenceRequest checked,
                                Terms how, detail::Completion<ScoreResult>& completion)
-    : Operation(std::move(inbox), std::move(checked), how) {
+    : AnsweringOperation(std::move(inbox), std::move(checked), how) {
   logprobs_.reserve(prompt_tokens_);
-  set_address(completion.executor());
-  completion_ = std::move(completion);
+  take(completion);
 }
 
 void ScoreOperation::on_score(float logprob) noexcept {
@@ -22,9 +21,7 @@ void ScoreOperation::open() {
   result.finish_reason = outcome.reason;
   result.loops = loops_;
   result.timings = timings();
-  set_handled();
-  auto completion = std::move(completion_);
-  completion.invoke(outcome.error, std::move(result));
+  answer(outcome.error, std::move(result));
 }
 
 }  // namespace tinyloop::actors

@@ -10,6 +10,7 @@
 #include "actors/handle.h"
 #include "actors/register_operation.h"
 #include "actors/score_operation.h"
+#include "base/bounds.h"
 #include "engine/request.h"
 
 namespace tinyloop::actors {
@@ -36,13 +37,10 @@ LeaseRef lease_of(const Replica& replica, const Handle& handle) {
 // The handle of request.prefix or request.resume; null: neither.
 const Handle* handle_of(const GenerateRequest& request) {
   if (int(bool(request.prefix)) + int(bool(request.resume)) + int(bool(request.pool)) > 1) {
-    throw base::Failure(errc::invalid_argument,
-                        "prefix, resume, pool: several are set, allowed: at most one");
+    base::refuse("prefix, resume, pool", "several are set", "at most one");
   }
   if (request.resume_loops && !request.resume) {
-    throw base::Failure(
-        errc::invalid_argument,
-        "resume_loops: " + std::to_string(*request.resume_loops) + ", allowed: only with resume");
+    base::refuse("resume_loops", std::to_string(*request.resume_loops), "only with resume");
   }
   return request.prefix ? request.prefix.ref().get() : request.resume.ref().get();
 }
@@ -168,17 +166,6 @@ OperationPtr make_operation(Replica& replica, Checked checked, Operation::Terms 
   return operation;
 }
 
-// What the exception being handled makes of a request: the broken bound, or no host memory.
-error_code current_refusal() noexcept {
-  try {
-    throw;
-  } catch (const base::Failure& failure) {
-    return make_error(failure.error());
-  } catch (...) {
-    return make_error(current_error("submit"));
-  }
-}
-
 template <class Request, class Result>
 void start(const ModelRef& model, const Request& request, detail::Completion<Result> completion) {
   if (!model) return completion.post(empty_model(), {});
@@ -191,7 +178,7 @@ void start(const ModelRef& model, const Request& request, detail::Completion<Res
     let_cancel(slot, operation);
     return replica.submit(operation, model->closed_code());
   } catch (...) {
-    const error_code error = current_refusal();
+    const error_code error = make_error(current_refusal("submit"));
     if (operation) return replica.reject(*operation, error);
     replica.counters().count_rejected(error);
     completion.post(error, {});

@@ -138,12 +138,7 @@ class BatchEngine::Impl final : public LogitsSink {
 // ---- Requests ----------------------------------------------------------------------------------
 
 CacheDemand BatchEngine::Impl::demand(const SequenceRequest& request) const {
-  CacheDemand demand = cache_demand(request, cache_, most_rows());
-  if (request.base) {
-    const PrefixBytes base = prefixes_.sizes().bytes_of(request.base->shape());
-    demand.base = base.pages + base.capacity;
-  }
-  return demand;
+  return cache_demand(request, prefixes_.sizes(), most_rows());
 }
 
 bool BatchEngine::Impl::try_reserve(SequenceRequest& request) {
@@ -280,7 +275,7 @@ void BatchEngine::Impl::build_plan() {
   plan_.pass = pass_++;
   for (const Decision& d : decisions_) {
     Sequence& sequence = *sequences_[size_t(d.sequence)];
-    if (d.enters && !sequence.has_begun()) sequence.client().on_begin();
+    if (d.enters && sequence.begins()) sequence.client().on_begin();
     add_chunk(d, sequence, plan_);
   }
 }

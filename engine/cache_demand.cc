@@ -8,27 +8,24 @@ namespace {
 
 class Demand {
  public:
-  Demand(const SequenceRequest& request, const KvCache& cache, int32_t chunk_rows)
-      : request_(request), cache_(cache), chunk_rows_(chunk_rows) {}
+  Demand(const SequenceRequest& request, const PrefixSizes& sizes, int32_t chunk_rows)
+      : request_(request), sizes_(sizes), chunk_rows_(chunk_rows) {}
 
   CacheDemand fresh() const {
     // A snapshot behind the loop is all that such a prefix wants of its rows.
-    const size_t unused = keeps(PrefixState::loop_rows) ? cache_.page_bytes(kCodaGroup) : 0;
-    const size_t place = cache_.place_bytes(request_.loops) - unused;
+    const size_t unused = keeps(PrefixState::loop_rows) ? sizes_.coda_page : 0;
+    const size_t place = sizes_.place(request_.loops) - unused;
     return {.own = places(request_.max_positions()) * place + kept()};
   }
 
   // Pages behind the shared ones, and a copy of the last shared page where it is not full.
-  CacheDemand shared() const {
-    return {.own = tail() * cache_.place_bytes(request_.loops) + kept()};
-  }
+  CacheDemand shared() const { return {.own = tail() * sizes_.place(request_.loops) + kept()}; }
 
   // The prefix anew in the coda and in the iterations that it has not run yet; the rest as in
   // shared().
   CacheDemand resumed() const {
     const int32_t behind = request_.base->shape().loops;
-    const size_t prelude = cache_.page_bytes(kPreludeGroup), coda = cache_.page_bytes(kCodaGroup);
-    const size_t loop = cache_.page_bytes(kFirstLoopGroup);
+    const size_t prelude = sizes_.prelude_page, coda = sizes_.coda_page, loop = sizes_.loop_page;
     const size_t prefix = places(request_.base_positions), all = places(request_.max_positions());
     const auto deeper = size_t(std::max(0, request_.loops - behind));
     const auto below = size_t(std::min(request_.loops, behind));
@@ -60,29 +57,29 @@ class Demand {
 
   // A kept prefix shares its pages with the sequence, which copies the last one if it goes on.
   size_t kept() const {
-    if (keeps(PrefixState::loop_rows)) {
-      const size_t coda = cache_.page_bytes(kCodaGroup), loop = cache_.page_bytes(kFirstLoopGroup);
-      const auto further = size_t(request_.keep->max_loops - request_.most_loops());
-      return size_t(pages_for(int32_t(request_.tokens.size()))) * (coda + further * loop);
-    }
-    if (!request_.keep || request_.kind != SequenceKind::generate) return 0;
+    if (!request_.keep) return 0;
+    const PrefixShape shape = request_.kept_shape();
+    if (shape.resumes()) return sizes_.bytes_of(shape).capacity;
+    if (request_.kind != SequenceKind::generate) return 0;
     // Those that slide out of the window while the prefix holds them bring nothing back.
-    const auto length = int32_t(request_.tokens.size());
-    const int32_t held = pages_for(length) - SequenceCache::entries_behind(length, request_.window);
-    return std::min(size_t(held), written() + 1 - tail()) * cache_.place_bytes(request_.loops);
+    return std::min(size_t(shape.places()), written() + 1 - tail()) * sizes_.place(request_.loops);
   }
 
   const SequenceRequest& request_;
-  const KvCache& cache_;
+  const PrefixSizes& sizes_;
   const int32_t chunk_rows_;
 };
 
 }  // namespace
 
-CacheDemand cache_demand(const SequenceRequest& request, const KvCache& cache, int32_t chunk_rows) {
-  const Demand demand(request, cache, chunk_rows);
+CacheDemand cache_demand(const SequenceRequest& request, const PrefixSizes& sizes,
+                         int32_t chunk_rows) {
+  const Demand demand(request, sizes, chunk_rows);
   if (!request.base) return demand.fresh();
-  return request.resumes() ? demand.resumed() : demand.shared();
+  CacheDemand result = request.resumes() ? demand.resumed() : demand.shared();
+  const PrefixBytes base = sizes.bytes_of(request.base->shape());
+  result.base = base.pages + base.capacity;
+  return result;
 }
 
 }  // namespace tinyloop::engine

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/kv_cache.h"
 #include "engine/request.h"
 
 namespace tinyloop::engine {
@@ -18,8 +17,8 @@ struct CacheDemand {
   size_t least_budget() const { return base + own - lendable; }
 };
 
-// `base` is left to who knows the prefix's bytes. `chunk_rows`: the most rows that a sequence has
-// in flight.
-CacheDemand cache_demand(const SequenceRequest& request, const KvCache& cache, int32_t chunk_rows);
+// `chunk_rows`: the most rows that a sequence has in flight.
+CacheDemand cache_demand(const SequenceRequest& request, const PrefixSizes& sizes,
+                         int32_t chunk_rows);
 
 }  // namespace tinyloop::engine

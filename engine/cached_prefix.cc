@@ -25,7 +25,7 @@ CachedPrefix::CachedPrefix(PrefixId id, const PrefixShape& shape, const PrefixSi
       capacity_bytes_(sizes.bytes_of(shape).capacity) {
   const size_t bytes = size_t(shape.snapshot_rows()) * sizes.row;
   residual_ = take(memory, bytes);
-  if (sizes.injects && shape.resumes()) injected_ = take(memory, bytes);
+  if (sizes.keeps_injected(shape)) injected_ = take(memory, bytes);
   tables_.reserve(size_t(kFirstLoopGroup + shape_.loops));
   for (int32_t group = 0; group < kFirstLoopGroup + shape_.loops; ++group) {
     if (group == kCodaGroup && shape_.resumes()) continue;

@@ -16,11 +16,6 @@ KvCache::KvCache(kernels::DeviceMemory& memory, MemoryLedger& ledger, const Loop
   ledger_.set_budget(budget_);
 }
 
-size_t KvCache::place_bytes(int32_t loops) const {
-  return page_bytes(kPreludeGroup) + page_bytes(kCodaGroup) +
-         size_t(loops) * page_bytes(kFirstLoopGroup);
-}
-
 int32_t KvCache::acquire(int32_t group) {
   PagePool& pool = pool_of(group);
   if (pool.free() == 0 && memory_.used(kernels::MemoryUse::arena) >= budget_) trim_slabs();

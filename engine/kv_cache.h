@@ -43,8 +43,6 @@ class KvCache {
   const kernels::KvLayout& layout() const { return layout_; }
   // Bytes of a page of the group; 0: the group has no layers, and no pages.
   size_t page_bytes(int32_t group) const { return pool(kind_of(group)).page_bytes(); }
-  // Bytes of one page place in prelude, coda and the first `loops` iterations.
-  size_t place_bytes(int32_t loops) const;
 
   // A page of the group's pool with one reference. Slabs without a page in use go back to the
   // device before the arena grows past the budget, and when the device has no more memory. kNoPage:

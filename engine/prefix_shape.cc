@@ -4,24 +4,27 @@
 
 namespace tinyloop::engine {
 
-PrefixBytes PrefixSizes::bytes_of(const PrefixShape& shape) const {
-  // Page places that are still in the window when the whole prefix has been computed.
-  const int32_t places =
-      pages_for(shape.positions) - SequenceCache::entries_behind(shape.positions, shape.window);
-  const size_t place =
-      prelude_page + (shape.resumes() ? 0 : coda_page) + size_t(shape.loops) * loop_page;
-  return {.pages = size_t(places) * place,
-          .snapshots = snapshot_bytes(shape),
-          .capacity = shape.resumes() ? capacity_of(shape, shape.max_loops) : 0};
+int32_t PrefixShape::places() const {
+  return pages_for(positions) - SequenceCache::entries_behind(positions, window);
 }
 
-size_t PrefixSizes::capacity_of(const PrefixShape& shape, int32_t loops) const {
-  return size_t(pages_for(shape.positions)) * (coda_page + size_t(loops - shape.loops) * loop_page);
+PrefixBytes PrefixSizes::bytes_of(const PrefixShape& shape) const {
+  const size_t unused = shape.resumes() ? coda_page : 0;
+  return {.pages = size_t(shape.places()) * (place(shape.loops) - unused),
+          .snapshots = snapshot_bytes(shape),
+          .capacity = shape.resumes() ? capacity_of(shape) : 0};
+}
+
+// What a sequence needs to carry the whole of it on to its deepest and through the coda. A windowed
+// one holds no more than a window and a chunk at a time, but the chunk is the scheduler's: the
+// whole is reserved.
+size_t PrefixSizes::capacity_of(const PrefixShape& shape) const {
+  return size_t(pages_for(shape.positions)) *
+         (coda_page + size_t(shape.max_loops - shape.loops) * loop_page);
 }
 
 size_t PrefixSizes::snapshot_bytes(const PrefixShape& shape) const {
-  const size_t rows = size_t(shape.snapshot_rows()) * row;
-  return shape.resumes() && injects ? 2 * rows : rows;
+  return size_t(shape.snapshot_rows()) * row * (keeps_injected(shape) ? 2 : 1);
 }
 
 }  // namespace tinyloop::engine

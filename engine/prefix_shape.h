@@ -25,6 +25,8 @@ struct PrefixShape {
 
   bool resumes() const { return state == PrefixState::loop_rows; }
   int32_t snapshot_rows() const { return resumes() ? positions : 1; }
+  // Page places that are still in the window when all of it has been computed.
+  int32_t places() const;
 };
 
 struct PrefixBytes {
@@ -43,12 +45,15 @@ struct PrefixSizes {
   size_t row = 0;        // of the residual stream
   bool injects = false;  // rows behind the loop have an e beside them
 
+  // One page place in prelude, coda and the first `loops` iterations.
+  size_t place(int32_t loops) const { return prelude_page + coda_page + size_t(loops) * loop_page; }
+  // Whether snapshots have an e beside each row.
+  bool keeps_injected(const PrefixShape& shape) const { return injects && shape.resumes(); }
   // A prefix once it has been computed, to the byte.
   PrefixBytes bytes_of(const PrefixShape& shape) const;
-  // What a sequence needs to carry the whole of it on to `loops` iterations and through the coda. A
-  // windowed one holds no more than a window and a chunk at a time, but the chunk is the
-  // scheduler's: the whole is reserved.
-  size_t capacity_of(const PrefixShape& shape, int32_t loops) const;
+
+ private:
+  size_t capacity_of(const PrefixShape& shape) const;
   size_t snapshot_bytes(const PrefixShape& shape) const;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "base/bounds.h"
 #include "base/limits.h"
 #include "engine/fp16_cache.h"
 #include "engine/text_decoder.h"
@@ -13,20 +14,13 @@ namespace tinyloop::engine {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& field, const std::string& value,
-                         const std::string& bound) {
-  throw base::Failure(errc::invalid_argument, field + ": " + value + ", allowed: " + bound);
-}
+using base::check_range;
+using base::refuse;
 
 std::string show(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", value);
   return text;
-}
-
-void check_range(const std::string& field, int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return;
-  refuse(field, std::to_string(value), std::to_string(low) + " to " + std::to_string(high));
 }
 
 // `ok` is false for NaN, whatever the bound.

@@ -62,14 +62,14 @@ struct SequenceRequest {
   // Of what it keeps.
   PrefixShape kept_shape() const {
     return {.positions = static_cast<int32_t>(tokens.size()),
-            .loops = std::max(loops, base_loops),
+            .loops = most_loops(),
             .window = window,
             .state = keep->state,
             .max_loops = keep->max_loops};
   }
   bool resumes() const { return base && base->shape().state == PrefixState::loop_rows; }
   // Depth of the deepest rows.
-  int32_t most_loops() const { return resumes() ? std::max(loops, base_loops) : loops; }
+  int32_t most_loops() const { return std::max(loops, base_loops); }
   // Pages that are copied at once, at most: the last one of each slot group, where it is shared.
   size_t most_copies() const { return base || keep ? size_t(kFirstLoopGroup + most_loops()) : 0; }
   // Positions whose K/V will be computed at most: the last token is never fed back.

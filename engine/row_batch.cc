@@ -6,6 +6,22 @@ namespace tinyloop::engine {
 
 namespace {
 
+bool takes_part(const ChunkStep& chunk, RowBatch::Stage stage) {
+  switch (stage) {
+    case RowBatch::Stage::restore:
+      return chunk.restores;
+    case RowBatch::Stage::enter:
+      return chunk.enters;
+    case RowBatch::Stage::iterate:
+      return chunk.iteration != ChunkStep::kHeld;
+    case RowBatch::Stage::coda:
+      return chunk.coda;
+    case RowBatch::Stage::keep:
+      return chunk.keeps != 0;
+  }
+  return false;
+}
+
 // The pages that the layers of a stage use; null for a stage without layers.
 const int32_t* table_of(const StepPlan& plan, const ChunkStep& chunk, RowBatch::Stage stage) {
   switch (stage) {
@@ -39,22 +55,6 @@ const T* stage_array(kernels::DeviceMemory& memory, const std::vector<T>& array)
 }
 
 }  // namespace
-
-bool RowBatch::takes_part(const ChunkStep& chunk, Stage stage) {
-  switch (stage) {
-    case Stage::restore:
-      return chunk.restores;
-    case Stage::enter:
-      return chunk.enters;
-    case Stage::iterate:
-      return chunk.iteration != ChunkStep::kHeld;
-    case Stage::coda:
-      return chunk.coda;
-    case Stage::keep:
-      return chunk.keeps != 0;
-  }
-  return false;
-}
 
 void RowBatch::gather(const StepPlan& plan, Stage stage, const KvCache& cache,
                       kernels::DeviceMemory& memory, int32_t query_group) {

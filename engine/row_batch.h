@@ -25,8 +25,6 @@ class RowBatch {
   void gather(const StepPlan& plan, Stage stage, const KvCache& cache,
               kernels::DeviceMemory& memory, int32_t query_group);
 
-  static bool takes_part(const ChunkStep& chunk, Stage stage);
-
   int32_t rows() const { return int32_t(slots_.size()); }
   // Device arrays, one entry a row.
   const int32_t* slots() const { return device_slots_; }

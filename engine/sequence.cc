@@ -64,13 +64,12 @@ bool Sequence::wants_head_alone() const {
 }
 
 WrittenRows Sequence::written_by(int32_t rows) const {
-  WrittenRows written{.first = progress_.done,
-                      .end = progress_.done + rows,
-                      .prelude = !progress_.restores(),
-                      .coda = runs_coda(),
-                      .from_loop = progress_.first_iteration(),
-                      .to_loop = progress_.last_iteration()};
-  return written;
+  return {.first = progress_.done,
+          .end = progress_.done + rows,
+          .prelude = !progress_.restores(),
+          .coda = runs_coda(),
+          .from_loop = progress_.first_iteration(),
+          .to_loop = progress_.last_iteration()};
 }
 
 bool Sequence::runs_coda() const {

@@ -56,8 +56,8 @@ class Sequence {
   bool is_built() const {
     return request_.kind == SequenceKind::build && progress_.done == progress_.prompt;
   }
-  // Whether a row has entered a pass; asked before the first one does, it says so the next time.
-  bool has_begun() { return std::exchange(begun_, true); }
+  // Rows enter a pass. True the first time.
+  bool begins() { return !std::exchange(begun_, true); }
 
   // How many of the last `rows` rows up to position `end` − 1 need logits.
   int32_t logit_rows(int32_t rows, int32_t end) const;

@@ -66,6 +66,8 @@ void StepRunner::run(const StepPlan& plan, LogitsSink& sink) {
   entering_.gather(plan, RowBatch::Stage::enter, cache_, memory, query_group_);
   iterating_.gather(plan, RowBatch::Stage::iterate, cache_, memory, query_group_);
   leaving_.gather(plan, RowBatch::Stage::coda, cache_, memory, query_group_);
+  restoring_.gather(plan, RowBatch::Stage::restore, cache_, memory, 0);
+  keeping_.gather(plan, RowBatch::Stage::keep, cache_, memory, 0);
 
   copy_pages(plan);
   restore(plan);
@@ -105,7 +107,6 @@ void StepRunner::copy_pages(const StepPlan& plan) {
 
 // Rows take up where a cached prefix has left them.
 void StepRunner::restore(const StepPlan& plan) {
-  snapshot_.gather(plan, RowBatch::Stage::restore, cache_, backend_.memory(), 0);
   int32_t row = 0;
   for (const ChunkStep& chunk : plan.chunks) {
     if (!chunk.restores) continue;
@@ -113,7 +114,7 @@ void StepRunner::restore(const StepPlan& plan) {
     TINYLOOP_CHECK(prefix != nullptr);
     const bool loop_rows = prefix->shape().state == PrefixState::loop_rows;
     const int32_t first = loop_rows ? chunk.first_position : 0;
-    const int32_t* slots = snapshot_.slots() + row;
+    const int32_t* slots = restoring_.slots() + row;
     backend_.copy_rows(
         {prefix->residual().from_row(first), buffers_.main(slots), chunk.rows, spec_.d_model});
     if (loop_rows && spec_.injection != Injection::none) {
@@ -127,15 +128,12 @@ void StepRunner::restore(const StepPlan& plan) {
 // Snapshots of rows that leave, for prefixes of the given state: of every row behind the loop, or
 // of the last one behind the coda.
 void StepRunner::keep(const StepPlan& plan, PrefixState state) {
-  if (state == PrefixState::loop_rows) {
-    snapshot_.gather(plan, RowBatch::Stage::keep, cache_, backend_.memory(), 0);
-  }
   int32_t row = 0;
   for (const ChunkStep& chunk : plan.chunks) {
     if (chunk.keeps == 0) continue;
     const CachedPrefixRef prefix = prefixes_.find(chunk.keeps);
     TINYLOOP_CHECK(prefix != nullptr);
-    const int32_t* slots = snapshot_.slots() + row;
+    const int32_t* slots = keeping_.slots() + row;
     row += chunk.rows;
     if (prefix->shape().state != state) continue;
     if (state == PrefixState::final_row) {

@@ -84,7 +84,7 @@ class StepRunner {
   kernels::Backend& backend_;
   const int32_t query_group_;  // heads of a K/V head, where attention wants its queries cut; else 0
   RowBatch entering_, iterating_, leaving_;
-  RowBatch snapshot_;
+  RowBatch restoring_, keeping_;
   std::vector<std::byte*> copy_from_, copy_to_;
   std::vector<HeadRow> head_rows_;
   std::vector<int32_t> head_slots_;

@@ -23,18 +23,6 @@ std::vector<std::future<GenerateResult>> start(const Model& model, const Generat
   return futures;
 }
 
-// K/V bytes of `what` on a model with these options.
-size_t bytes_of(const GenerateRequest& what) {
-  ServedModel served;
-  StepGate gate(served.model);
-  auto future = served.model.async_generate(what, asio::use_future);
-  gate.run(1);
-  const size_t bytes = served.model.memory().cache_reserved;
-  gate.open();
-  future.get();
-  return bytes;
-}
-
 TEST(Backpressure, AFullMailboxIsOverloadedAtOnce) {
   ServedModel served;  // max_queued: 8
   std::vector<std::future<GenerateResult>> futures;

@@ -28,17 +28,6 @@ ModelOptions with_budget(size_t bytes) {
   return options;
 }
 
-size_t bytes_of(const GenerateRequest& what) {
-  const ServedModel served;
-  StepGate gate(served.model);
-  auto future = served.model.async_generate(what, asio::use_future);
-  gate.run(1);
-  const size_t bytes = served.model.memory().cache_reserved;
-  gate.open();
-  future.get();
-  return bytes;
-}
-
 // ---- Bytes -------------------------------------------------------------------------------------
 
 // What a handle has added to the report is what it says of itself.

@@ -169,6 +169,18 @@ class ServedModel {
   Model model;
 };
 
+// K/V bytes of `what` on a model with small_options().
+inline size_t bytes_of(const GenerateRequest& what) {
+  const ServedModel served;
+  StepGate gate(served.model);
+  auto future = served.model.async_generate(what, boost::asio::use_future);
+  gate.run(1);
+  const size_t bytes = served.model.memory().cache_reserved;
+  gate.open();
+  future.get();
+  return bytes;
+}
+
 // An engine whose replicas run on backends that the test makes.
 class EngineOn {
  public:

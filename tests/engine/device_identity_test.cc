@@ -18,18 +18,6 @@ constexpr int kRequests = 100;
 constexpr int32_t kLongest = 1500;
 constexpr int32_t kWholePrompts = 4096;  // rows a pass: every prompt in one piece
 
-// Wide enough for several tiles of k in a group, and with heads of the usual size.
-ModelShape shape() {
-  ModelShape shape;
-  shape.d_model = 576;
-  shape.heads = 9;
-  shape.kv_heads = 3;
-  shape.head_dim = 64;
-  shape.ffn = 1536;
-  shape.injection = "linear";
-  return shape;
-}
-
 ModelOptions options(int32_t prefill_budget) {
   return device_options({.max_seq_len = 1600, .prefill_budget = prefill_budget});
 }
@@ -44,7 +32,7 @@ class DeviceIdentity : public ::testing::Test {
       alone = run_alone(driver, *work);
     }
 
-    RandomModel random_model = write_random_model(shape());
+    RandomModel random_model = write_random_model(tiled_shape());
     const char* given_model = std::getenv("TINYLOOP_TEST_MODEL");
     const std::string path = given_model ? given_model : random_model.path();
     std::unique_ptr<Workload> work;

@@ -25,16 +25,6 @@ class FastMode : public ::testing::Test {
     if (const std::string missing = missing_cublas(); !missing.empty()) GTEST_SKIP() << missing;
   }
 
-  static ModelShape shape() {
-    ModelShape shape;
-    shape.d_model = 576;
-    shape.heads = 9;
-    shape.kv_heads = 3;
-    shape.head_dim = 64;
-    shape.ffn = 1536;
-    shape.injection = "linear";
-    return shape;
-  }
   static ModelOptions options(ArithmeticMode mode, std::optional<size_t> cache = {}) {
     ModelOptions options = device_options({.max_seq_len = 1024, .prefill_budget = 512});
     options.mode = mode;
@@ -67,7 +57,7 @@ class FastMode : public ::testing::Test {
 
   // Made when a test runs that is not skipped.
   static std::string path() {
-    static const RandomModel model = write_random_model(shape());
+    static const RandomModel model = write_random_model(tiled_shape());
     return model.path();
   }
 };

@@ -73,6 +73,12 @@ TEST(PagePool, DeviceOutOfMemoryGivesNoPage) {
   EXPECT_EQ(pool.acquire(), first);
 }
 
+// One page place in prelude, coda and `loops` iterations.
+size_t place_bytes(const KvCache& cache, int32_t loops) {
+  return cache.page_bytes(kPreludeGroup) + cache.page_bytes(kCodaGroup) +
+         size_t(loops) * cache.page_bytes(kFirstLoopGroup);
+}
+
 class SequenceCacheTest : public testing::Test {
  protected:
   size_t used() const {
@@ -96,13 +102,13 @@ WrittenRows rows_to(int32_t end, int32_t loops) {
 TEST_F(SequenceCacheTest, BytesAreWholePagesOfEveryGroup) {
   // One layer's page share: K and V, 2 heads, 16 positions, 16 dimensions, 4 bytes.
   EXPECT_EQ(kLayout.layer_bytes(), 2u * 2 * 16 * 16 * 4);
-  EXPECT_EQ(cache_.place_bytes(4), (2 + 4 * 2) * kLayout.layer_bytes());
+  EXPECT_EQ(place_bytes(cache_, 4), (2 + 4 * 2) * kLayout.layer_bytes());
 }
 
 TEST_F(SequenceCacheTest, GrowsInPagesAndReturnsThem) {
   {
     SequenceCache sequence(cache_, 3, 0, 100);
-    fund(sequence, 2 * cache_.place_bytes(3));
+    fund(sequence, 2 * place_bytes(cache_, 3));
     ASSERT_TRUE(sequence.prepare(rows_to(1, 3)));
     EXPECT_EQ(sequence.pages(kPreludeGroup).size(), 1u);
     ASSERT_TRUE(sequence.prepare(rows_to(16, 3)));
@@ -115,7 +121,7 @@ TEST_F(SequenceCacheTest, GrowsInPagesAndReturnsThem) {
     EXPECT_EQ(cache_.pool(PageKind::coda).used(), 2u);
     EXPECT_EQ(cache_.pool(PageKind::loop).used(), 6u);
     EXPECT_EQ(sequence.funding().pages.bytes(), 0u);
-    EXPECT_EQ(cache_.committed(), 2 * cache_.place_bytes(3));
+    EXPECT_EQ(cache_.committed(), 2 * place_bytes(cache_, 3));
     // Beyond what has been reserved there is nothing to take.
     EXPECT_THROW(sequence.prepare(rows_to(33, 3)), base::Failure);
   }
@@ -125,7 +131,7 @@ TEST_F(SequenceCacheTest, GrowsInPagesAndReturnsThem) {
 
 TEST_F(SequenceCacheTest, WindowGivesBackWholePagesThatNobodyCanReach) {
   SequenceCache sequence(cache_, 1, 20, 200);
-  fund(sequence, 4 * cache_.place_bytes(1));
+  fund(sequence, 4 * place_bytes(cache_, 1));
   ASSERT_TRUE(sequence.prepare(rows_to(64, 1)));
   const auto page = [&](int32_t group, size_t entry) { return sequence.pages(group)[entry]; };
   sequence.slide(35);  // position 35 sees 16 … 35
@@ -136,14 +142,14 @@ TEST_F(SequenceCacheTest, WindowGivesBackWholePagesThatNobodyCanReach) {
   sequence.slide(51);
   EXPECT_EQ(page(kPreludeGroup, 1), PagePool::kNoPage);
   EXPECT_EQ(cache_.pool(PageKind::prelude).used(), 2u);
-  EXPECT_EQ(sequence.funding().pages.bytes(), 2 * cache_.place_bytes(1));  // to be used again
+  EXPECT_EQ(sequence.funding().pages.bytes(), 2 * place_bytes(cache_, 1));  // to be used again
 }
 
 TEST_F(SequenceCacheTest, MaxPagesBoundsWhatAWindowedSequenceHolds) {
   for (int32_t window : {1, 15, 16, 17, 40}) {
     for (int32_t chunk : {1, 7, 16, 33}) {
       SequenceCache sequence(cache_, 1, window, 300);
-      fund(sequence, size_t(SequenceCache::max_pages(300, window, chunk)) * cache_.place_bytes(1));
+      fund(sequence, size_t(SequenceCache::max_pages(300, window, chunk)) * place_bytes(cache_, 1));
       for (int32_t done = 0; done < 300; done += chunk) {
         ASSERT_TRUE(sequence.prepare(
             {.first = done, .end = std::min(300, done + chunk), .from_loop = 0, .to_loop = 1}))
@@ -157,7 +163,7 @@ TEST_F(SequenceCacheTest, MaxPagesBoundsWhatAWindowedSequenceHolds) {
 TEST_F(SequenceCacheTest, WithoutDeviceMemoryNothingIsLost) {
   {
     SequenceCache sequence(cache_, 2, 0, 4000);
-    fund(sequence, size_t(pages_for(4000)) * cache_.place_bytes(2));
+    fund(sequence, size_t(pages_for(4000)) * place_bytes(cache_, 2));
     const size_t committed = cache_.committed();
     ASSERT_TRUE(sequence.prepare(rows_to(16, 2)));
     memory_.fail_all_allocations(true);
@@ -172,7 +178,7 @@ TEST_F(SequenceCacheTest, WithoutDeviceMemoryNothingIsLost) {
 // A second sequence begins with the first one's pages, and copies the one that it writes to.
 TEST_F(SequenceCacheTest, SharedPagesAreCopiedWhenTheyAreWritten) {
   SequenceCache first(cache_, 2, 0, 100), second(cache_, 2, 0, 100);
-  fund(first, 2 * cache_.place_bytes(2));
+  fund(first, 2 * place_bytes(cache_, 2));
   ASSERT_TRUE(first.prepare(rows_to(20, 2)));
   std::vector<PageTable> prefix;
   for (int32_t group = 0; group < kFirstLoopGroup + 2; ++group) {
@@ -180,7 +186,7 @@ TEST_F(SequenceCacheTest, SharedPagesAreCopiedWhenTheyAreWritten) {
   }
   second.share(prefix, 20);
   EXPECT_EQ(used(), 8u);
-  fund(second, 2 * cache_.place_bytes(2));
+  fund(second, 2 * place_bytes(cache_, 2));
   ASSERT_TRUE(second.prepare({.first = 20, .end = 33, .from_loop = 0, .to_loop = 2}));
   ASSERT_EQ(second.copies().size(), 4u);  // one of each group
   for (const PageCopy& copy : second.copies()) {
@@ -201,12 +207,12 @@ TEST_F(SequenceCacheTest, SharedPagesAreCopiedWhenTheyAreWritten) {
 
 TEST_F(SequenceCacheTest, AFullLastPageIsNotCopied) {
   SequenceCache first(cache_, 1, 0, 100), second(cache_, 1, 0, 100);
-  fund(first, 2 * cache_.place_bytes(1));
+  fund(first, 2 * place_bytes(cache_, 1));
   ASSERT_TRUE(first.prepare(rows_to(32, 1)));
   std::vector<PageTable> prefix;
   prefix.emplace_back(cache_, kFirstLoopGroup).share(first.table(kFirstLoopGroup), 2);
   second.share(prefix, 32);
-  fund(second, cache_.place_bytes(1));
+  fund(second, place_bytes(cache_, 1));
   ASSERT_TRUE(second.prepare(
       {.first = 32, .end = 33, .prelude = false, .coda = false, .from_loop = 0, .to_loop = 1}));
   EXPECT_TRUE(second.copies().empty());
@@ -254,7 +260,7 @@ TEST(KvCache, GroupsWithoutLayersHaveNoPages) {
   MemoryLedger ledger;
   KvCache cache(memory, ledger, LoopSchedule{0, 3, 0}, kLayout, 1 << 20);
   SequenceCache sequence(cache, 1, 0, 40);
-  ASSERT_TRUE(sequence.funding().pages.try_take(cache, 3 * cache.place_bytes(1)));
+  ASSERT_TRUE(sequence.funding().pages.try_take(cache, 3 * place_bytes(cache, 1)));
   ASSERT_TRUE(sequence.prepare(rows_to(40, 1)));
   EXPECT_TRUE(sequence.pages(kPreludeGroup).empty());
   EXPECT_TRUE(sequence.pages(kCodaGroup).empty());

@@ -8,6 +8,17 @@
 
 namespace tinyloop::testing {
 
+ModelShape tiled_shape() {
+  ModelShape shape;
+  shape.d_model = 576;
+  shape.heads = 9;
+  shape.kv_heads = 3;
+  shape.head_dim = 64;
+  shape.ffn = 1536;
+  shape.injection = "linear";
+  return shape;
+}
+
 using kernels::WeightType;
 
 namespace {

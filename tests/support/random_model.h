@@ -55,6 +55,9 @@ struct ModelShape {
   uint64_t seed = 1;
 };
 
+// Wide enough for several tiles of k in a group of a GPU's product, with heads of the usual size.
+ModelShape tiled_shape();
+
 // A tensor as a reference reads it: W[rows, cols] row-major, decoded from the file's format.
 struct ReferenceTensor {
   int32_t rows = 0;  // 1 for a vector
