@@ -76,6 +76,7 @@ void load(const EngineRef& engine, std::string path, ModelOptions options,
   if (!engine) return completion.post(no_engine(), {});
   auto slot = completion.slot();
   const auto reply = actors::make_reply(std::move(completion));
+  if (!reply) return;
   auto request = std::make_shared<actors::EngineState::Load>();
   if (slot.is_connected()) {
     slot.assign([request](boost::asio::cancellation_type type) {
@@ -91,8 +92,9 @@ void load(const EngineRef& engine, std::string path, ModelOptions options,
 
 void shutdown(const EngineRef& engine, ShutdownMode mode, Completion<> completion) {
   if (!engine) return completion.post({});
-  auto reply = actors::make_reply(std::move(completion));
   engine->close(mode);
+  const auto reply = actors::make_reply(std::move(completion));
+  if (!reply) return;
   engine->when_all_closed([reply, courier = engine->courier()] { courier->send_last(*reply); });
 }
 

@@ -12,6 +12,29 @@
 
 namespace tinyloop {
 
+namespace {
+
+// Sends the replica a message that it answers through the reply.
+template <class Answer, class MakeMessage>
+void ask(const detail::ModelRef& model, detail::Completion<Answer> completion,
+         MakeMessage&& make_message) {
+  completion.keep(model);
+  const auto reply = actors::make_reply(std::move(completion));
+  if (!reply) return;
+  error_code error;
+  try {
+    auto message = std::make_unique<actors::Message>(make_message(reply));
+    error = model->replica().send(message, model->closed_code());
+  } catch (const std::bad_alloc&) {
+    error = actors::make_error(errc::out_of_memory, {});
+  }
+  if (!error) return;
+  reply->set(error, {});
+  reply->post();
+}
+
+}  // namespace
+
 MemoryReport Model::memory() const {
   return state_ ? state_->replica().memory() : MemoryReport{};
 }
@@ -68,9 +91,9 @@ void build(const ModelRef& model, const ResumeRequest& request,
   actors::start_build(model, request, std::move(completion));
 }
 
-void deepen(const ModelRef& model, const ResumeHandle& handle, int32_t loops, WhenFull when_full,
+void deepen(const ModelRef& model, const DeepenRequest& request,
             Completion<ResumeHandle> completion) {
-  actors::start_deepen(model, handle, loops, when_full, std::move(completion));
+  actors::start_deepen(model, request, std::move(completion));
 }
 
 void register_prefix(const ModelRef& model, const PoolRef& pool, const PrefixRequest& request,
@@ -88,13 +111,9 @@ void pool_entry(const ModelRef& model, const PoolRef& pool, int32_t id,
     return completion.post(actors::make_error(failure.error()), {});
   }
   if (!lease) return completion.post({}, {});  // a pool without prefixes
-  completion.keep(model);
-  const auto reply = actors::make_reply(std::move(completion));
-  auto message = std::make_unique<actors::Message>(actors::AskPool{std::move(lease), id, reply});
-  if (error_code error = model->replica().send(message, model->closed_code())) {
-    reply->set(error, {});
-    reply->post();
-  }
+  ask(model, std::move(completion), [&](const actors::ReplyPtr<PoolEntryInfo>& reply) {
+    return actors::AskPool{std::move(lease), id, reply};
+  });
 }
 
 void release(const ReuseHandle& handle, Completion<> completion) {
@@ -103,19 +122,15 @@ void release(const ReuseHandle& handle, Completion<> completion) {
 
 void trim(const ModelRef& model, Completion<size_t> completion) {
   if (!model) return completion.post(actors::empty_model(), 0);
-  completion.keep(model);
-  const auto reply = actors::make_reply(std::move(completion));
-  auto message = std::make_unique<actors::Message>(actors::Trim{reply});
-  if (error_code error = model->replica().send(message, model->closed_code())) {
-    reply->set(error, 0);
-    reply->post();
-  }
+  ask(model, std::move(completion),
+      [](const actors::ReplyPtr<size_t>& reply) { return actors::Trim{reply}; });
 }
 
 void unload(const ModelRef& model, ShutdownMode mode, Completion<> completion) {
   if (!model) return completion.post(actors::empty_model());
-  auto reply = actors::make_reply(std::move(completion));
   model->replica().request_close(mode);
+  const auto reply = actors::make_reply(std::move(completion));
+  if (!reply) return;
   model->replica().when_closed(
       [reply, courier = model->engine().courier()] { courier->send_last(*reply); });
 }

@@ -65,6 +65,18 @@ bool PoolDesk::yield_one() {
   return largest && largest->yield_one();
 }
 
+void PoolDesk::make_room(const Operation& operation) {
+  if (operation.pool.pending) resident(operation.pool).make_room(operation.request.kept_shape());
+}
+
+void PoolDesk::empty_pools() noexcept {
+  try {
+    while (yield_one()) {
+    }
+  } catch (...) {  // what could not be named goes with the pool
+  }
+}
+
 PoolEntryInfo PoolDesk::info(const LeaseRef& pool, int32_t id) {
   const auto found = pools_.find(pool.get());
   return found == pools_.end() ? PoolEntryInfo{} : found->second.info(id);

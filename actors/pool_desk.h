@@ -49,9 +49,15 @@ class PoolDesk {
     remove_if([](const Operation&) { return true; }, visit);
   }
 
+  // Before the operation is admitted: where what it computes for its pool would exceed the limits
+  // on handles, the pool's least recently used prefixes go first.
+  void make_room(const Operation& operation);
   // Prefixes give way to requests: the least recently used one of the largest pool goes. False: no
   // pool has any.
   bool yield_one();
+
+  // The replica has failed: every prefix goes.
+  void empty_pools() noexcept;
 
   PoolEntryInfo info(const LeaseRef& pool, int32_t id);
   // Nobody refers to the pool any more.

@@ -254,6 +254,7 @@ void ReplicaActor::begin_all() {
 
 void ReplicaActor::begin_one(OperationPtr operation) {
   try {
+    desk_.make_room(*operation);
     operation->id = engine_.admit(std::move(operation->request), *operation);
   } catch (...) {
     return begin_failed(*operation, current_refusal("begin"));
@@ -268,7 +269,7 @@ void ReplicaActor::begin_one(OperationPtr operation) {
 // The engine has not taken the sequence.
 void ReplicaActor::begin_failed(Operation& operation, const base::Error& error) noexcept {
   if (error.code != errc::out_of_memory && error.code != errc::overloaded) fail(error);
-  end_unbegun(operation, make_error(failure_ ? Replica::told(operation, *failure_) : error));
+  end_unbegun(operation, make_error(failure_ ? *failure_ : error));
 }
 
 void ReplicaActor::step() {
@@ -316,9 +317,10 @@ void ReplicaActor::fail(const base::Error& cause) noexcept {
   }
   replica_.mark_failed(cause);
   engine_.fail_all(*failure_);
-  const auto end = [this](const OperationPtr& each) {
-    end_unbegun(*each, make_error(Replica::told(*each, *failure_)));
-  };
+  const auto end = [this](const OperationPtr& each) { end_unbegun(*each, make_error(*failure_)); };
+  queue_.let_go();
+  desk_.empty_pools();
+  engine_.drop_prefixes();
   queue_.abandon(end);
   desk_.clear(end);
 }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <new>
 #include <tuple>
 #include <utility>
 
+#include "actors/error.h"
 #include "actors/parcel.h"
 #include "tinyloop/detail/completion.h"
 
@@ -13,8 +15,10 @@ namespace tinyloop::actors {
 template <class... Results>
 class Reply final : public Parcel {
  public:
-  explicit Reply(detail::Completion<Results...> completion) : completion_(std::move(completion)) {
-    set_address(completion_.executor());
+  // Takes the completion as the last thing: if this throws, it is still the caller's.
+  explicit Reply(detail::Completion<Results...>& completion) {
+    set_address(completion.executor());
+    completion_ = std::move(completion);
   }
 
   // Once, before the reply is sent.
@@ -45,9 +49,15 @@ class Reply final : public Parcel {
 template <class... Results>
 using ReplyPtr = boost::intrusive_ptr<Reply<Results...>>;
 
+// Null: there is no memory, and the completion has been told so.
 template <class... Results>
 ReplyPtr<Results...> make_reply(detail::Completion<Results...> completion) {
-  return ReplyPtr<Results...>(new Reply<Results...>(std::move(completion)));
+  try {
+    return ReplyPtr<Results...>(new Reply<Results...>(completion));
+  } catch (const std::bad_alloc&) {
+    completion.post(make_error(errc::out_of_memory, {}), Results{}...);
+    return nullptr;
+  }
 }
 
 }  // namespace tinyloop::actors

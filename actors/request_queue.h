@@ -60,16 +60,24 @@ class RequestQueue {
     while (!unfunded_.empty()) visit(remove(unfunded_.back()));
     while (!funded_.empty()) visit(remove(funded_.back()));
   }
-  // The same for an engine that has failed.
+  // The same for an engine that has failed, in the order in which they came.
   template <class Visit>
   void abandon(Visit&& visit) noexcept {
+    let_go();
     for (OperationList* list : {&funded_, &unfunded_}) {
       while (!list->empty()) {
         Operation& operation = list->front();
         list->pop_front();
+        visit(OperationPtr(&operation, false));
+      }
+    }
+  }
+  // Gives back what the requests hold of the engine; they are to be abandoned.
+  void let_go() noexcept {
+    for (OperationList* list : {&funded_, &unfunded_}) {
+      for (Operation& operation : *list) {
         operation.reserved = false;
         operation.request.let_go();
-        visit(OperationPtr(&operation, false));
       }
     }
   }

@@ -143,6 +143,13 @@ void ResidentPool::settle(Operation& operation, OperationList& ready) {
   pending_.remove_if([&](const PendingPrefix& each) { return &each == pending; });
 }
 
+void ResidentPool::make_room(const engine::PrefixShape& shape) {
+  const engine::HandleExcess excess = engine_.handle_excess(shape);
+  if (excess.count > index_.size() || excess.bytes > index_.bytes()) return;
+  while (engine_.handle_excess(shape).any() && yield_one()) {
+  }
+}
+
 bool ResidentPool::yield_one() {
   if (index_.size() == 0) return false;
   const int32_t id = index_.oldest_first().front();

@@ -54,6 +54,8 @@ class ResidentPool {
   // waited.
   void settle(Operation& operation, OperationList& ready);
 
+  // Lets the least recently used prefixes go where that makes room for a handle of this shape.
+  void make_room(const engine::PrefixShape& shape);
   // The least recently used prefix goes. False: there is none.
   bool yield_one();
   size_t bytes() const { return index_.bytes(); }

@@ -97,13 +97,6 @@ Checked check(const Replica& replica, const RegisterRequest& request) {
   return checked;
 }
 
-// A ResumeHandle to be carried on.
-struct DeepenRequest {
-  const ResumeHandle& handle;
-  int32_t loops;
-  WhenFull when_full;
-};
-
 Checked check(const Replica& replica, const DeepenRequest& request) {
   if (!request.handle) throw base::Failure(errc::invalid_argument, "handle: empty");
   const Handle& handle = *request.handle.ref();
@@ -133,7 +126,7 @@ Operation::Terms terms_of(const RegisterRequest& request) {
 }
 
 Operation::Terms terms_of(const DeepenRequest& request) {
-  return {std::nullopt, request.when_full};
+  return {request.deadline, request.when_full};
 }
 
 // What a request that keeps a prefix leaves to its caller.
@@ -229,9 +222,9 @@ void start_build(const ModelRef& model, const ResumeRequest& request,
   start(model, request, std::move(completion));
 }
 
-void start_deepen(const ModelRef& model, const ResumeHandle& handle, int32_t loops,
-                  WhenFull when_full, detail::Completion<ResumeHandle> completion) {
-  start(model, DeepenRequest{handle, loops, when_full}, std::move(completion));
+void start_deepen(const ModelRef& model, const DeepenRequest& request,
+                  detail::Completion<ResumeHandle> completion) {
+  start(model, request, std::move(completion));
 }
 
 void start_register(const ModelRef& model, const detail::PoolRef& pool,
@@ -240,9 +233,14 @@ void start_register(const ModelRef& model, const detail::PoolRef& pool,
 }
 
 void start_release(const ReuseHandle& handle, detail::Completion<> completion) {
-  LeaseRef lease = handle ? handle.ref()->take_lease() : nullptr;
-  if (!lease) return completion.post({});
-  lease->released = make_reply(std::move(completion));
+  const auto reply = make_reply(std::move(completion));
+  if (!reply) return;
+  if (const LeaseRef lease = handle ? handle.ref()->take_lease() : nullptr) {
+    lease->released = reply;
+  } else {
+    reply->set({});
+    reply->post();
+  }
 }
 
 boost::intrusive_ptr<StreamOperation> start_stream(const ModelRef& model,

@@ -22,8 +22,8 @@ void start_build(const ModelRef& model, const PrefixRequest& request,
                  detail::Completion<PrefixCache> completion);
 void start_build(const ModelRef& model, const ResumeRequest& request,
                  detail::Completion<ResumeHandle> completion);
-void start_deepen(const ModelRef& model, const ResumeHandle& handle, int32_t loops,
-                  WhenFull when_full, detail::Completion<ResumeHandle> completion);
+void start_deepen(const ModelRef& model, const DeepenRequest& request,
+                  detail::Completion<ResumeHandle> completion);
 void start_register(const ModelRef& model, const detail::PoolRef& pool,
                     const PrefixRequest& request, detail::Completion<int32_t> completion);
 // Completes when the handle's memory is back.

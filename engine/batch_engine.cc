@@ -283,6 +283,7 @@ void BatchEngine::Impl::build_plan() {
 void BatchEngine::Impl::on_row(int32_t chunk, int32_t position, std::span<const float> logits) {
   const auto index = size_t(decisions_[size_t(chunk)].sequence);
   if (verdicts_[index].failed) return;
+  if (logits_observer_) logits_observer_(position, logits);
   accept(index, sequences_[index]->accept(position, logits, sampler_));
 }
 
@@ -443,6 +444,13 @@ void BatchEngine::drop_prefix(PrefixId id) {
 const PrefixSizes& BatchEngine::prefix_sizes() const {
   return impl_->prefixes_.sizes();
 }
+void BatchEngine::drop_prefixes() noexcept {
+  impl_->prefixes_.drop_all();
+  impl_->cache_.publish();
+}
+HandleExcess BatchEngine::handle_excess(const PrefixShape& shape) const {
+  return impl_->prefixes_.excess(shape);
+}
 bool BatchEngine::has_room() const {
   return active() < impl_->max_sequences_;
 }
@@ -466,6 +474,9 @@ size_t BatchEngine::trim() {
 }
 void BatchEngine::set_plan_observer(std::function<void(const StepPlan&)> observer) {
   impl_->plan_observer_ = std::move(observer);
+}
+void BatchEngine::set_logits_observer(LogitsObserver observer) {
+  impl_->logits_observer_ = std::move(observer);
 }
 
 }  // namespace tinyloop::engine

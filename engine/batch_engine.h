@@ -7,11 +7,13 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/memory_ledger.h"
+#include "engine/prefix_store.h"
 #include "engine/request.h"
 #include "engine/sequence_client.h"
 #include "kernels/backend.h"
@@ -79,6 +81,10 @@ class BatchEngine {
   // no sequence uses them. Null: there is no such prefix.
   CachedPrefixRef find_prefix(PrefixId id) const;
   void drop_prefix(PrefixId id);
+  // Those that sequences in progress use end with them.
+  void drop_prefixes() noexcept;
+  // How far one more prefix of this shape would go beyond the limits on handles.
+  HandleExcess handle_excess(const PrefixShape& shape) const;
   // Any thread; constant after the load.
   const PrefixSizes& prefix_sizes() const;
 
@@ -87,6 +93,10 @@ class BatchEngine {
 
   // Sees each plan before it is carried out (tests, dumps). Empty: off.
   void set_plan_observer(std::function<void(const StepPlan&)> observer);
+  // Sees the logits behind each token that is not simply the most likely one (tests): the position
+  // of the row that gave them.
+  using LogitsObserver = std::function<void(int32_t position, std::span<const float> logits)>;
+  void set_logits_observer(LogitsObserver observer);
 
  private:
   class Impl;

@@ -17,28 +17,49 @@ CachedPrefixRef PrefixStore::create(const PrefixShape& shape) {
   return prefix;
 }
 
-void PrefixStore::check_limits(const PrefixShape& shape) {
+void PrefixStore::check_limits(const PrefixShape& shape) const {
   const size_t wanted = sizes_.bytes_of(shape).total();
   if (limits_.bytes > 0 && wanted > limits_.bytes) {
     throw base::Failure(errc::out_of_memory, "the prefix takes " + std::to_string(wanted) +
                                                  " bytes, handle_budget_bytes is " +
                                                  std::to_string(limits_.bytes));
   }
-  if (all_.size() >= limits_.count) {
-    throw base::Failure(errc::overloaded, std::to_string(all_.size()) +
+  const HandleExcess over = excess(shape);
+  if (over.count > 0) {
+    throw base::Failure(errc::overloaded, std::to_string(alive()) +
                                               " handles are alive, max_handles is " +
                                               std::to_string(limits_.count));
   }
-  if (limits_.bytes == 0) return;
+  if (over.bytes > 0) {
+    throw base::Failure(errc::overloaded, "handles hold " + std::to_string(bytes_held()) +
+                                              " bytes of " + std::to_string(limits_.bytes) +
+                                              " (handle_budget_bytes), the prefix takes " +
+                                              std::to_string(wanted));
+  }
+}
+
+HandleExcess PrefixStore::excess(const PrefixShape& shape) const {
+  HandleExcess over;
+  const size_t count = alive() + 1;
+  over.count = count - std::min(count, limits_.count);
+  if (limits_.bytes > 0) {
+    const size_t bytes = bytes_held() + sizes_.bytes_of(shape).total();
+    over.bytes = bytes - std::min(bytes, limits_.bytes);
+  }
+  return over;
+}
+
+size_t PrefixStore::alive() const {
+  return size_t(std::count_if(all_.begin(), all_.end(),
+                              [](const auto& each) { return !each.second.prefix.expired(); }));
+}
+
+size_t PrefixStore::bytes_held() const {
   size_t held = 0;
   for (const auto& [id, entry] : all_) {
     if (const auto prefix = entry.prefix.lock()) held += sizes_.bytes_of(prefix->shape()).total();
   }
-  if (wanted <= limits_.bytes - std::min(held, limits_.bytes)) return;
-  throw base::Failure(errc::overloaded, "handles hold " + std::to_string(held) + " bytes of " +
-                                            std::to_string(limits_.bytes) +
-                                            " (handle_budget_bytes), the prefix takes " +
-                                            std::to_string(wanted));
+  return held;
 }
 
 void PrefixStore::hold(const CachedPrefixRef& prefix) {
@@ -48,6 +69,10 @@ void PrefixStore::hold(const CachedPrefixRef& prefix) {
 void PrefixStore::drop(PrefixId id) {
   const auto found = all_.find(id);
   if (found != all_.end()) found->second.held.reset();
+}
+
+void PrefixStore::drop_all() noexcept {
+  for (auto& [id, entry] : all_) entry.held.reset();
 }
 
 CachedPrefixRef PrefixStore::find(PrefixId id) const {

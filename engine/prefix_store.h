@@ -15,6 +15,14 @@ struct HandleLimits {
   size_t bytes = 0;  // 0: no bound but the K/V budget's
 };
 
+// What stands above the limits.
+struct HandleExcess {
+  size_t count = 0;
+  size_t bytes = 0;
+
+  bool any() const { return count > 0 || bytes > 0; }
+};
+
 // Replica thread.
 class PrefixStore {
  public:
@@ -31,12 +39,17 @@ class PrefixStore {
   // Lets a handle hold it, until drop(). Allocates nothing.
   void hold(const CachedPrefixRef& prefix);
   void drop(PrefixId id);
+  void drop_all() noexcept;
+  // With one more prefix of this shape.
+  HandleExcess excess(const PrefixShape& shape) const;
 
   // Null: it is gone.
   CachedPrefixRef find(PrefixId id) const;
 
  private:
-  void check_limits(const PrefixShape& shape);
+  void check_limits(const PrefixShape& shape) const;
+  size_t alive() const;
+  size_t bytes_held() const;
 
   KvCache& cache_;
   kernels::DeviceMemory& memory_;

@@ -41,7 +41,7 @@ bool upgrade(const tinyloop::Model& model, const std::string& text) {
 
   // A handle half way shares the pages of the first two iterations with the draft's.
   const tinyloop::ResumeHandle deeper =
-      model.async_deepen(draft, 4, tinyloop::WhenFull::wait, asio::use_future).get();
+      model.async_deepen({.handle = draft, .loops = 4}, asio::use_future).get();
   const auto resumed = run(model, "upgrade", resume(deeper, 8));
 
   tinyloop::GenerateRequest whole;

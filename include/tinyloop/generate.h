@@ -110,6 +110,14 @@ struct ResumeRequest {
   int32_t max_loops = 32;  // prefix.loops .. 64; may exceed the file's maximum
 };
 
+// A handle to be carried on to a greater depth.
+struct DeepenRequest {
+  ResumeHandle handle{};
+  int32_t loops = 0;                    // the handle's own .. its max_loops
+  std::optional<TimePoint> deadline{};  // as in PrefixRequest
+  WhenFull when_full = WhenFull::fail;
+};
+
 // Log-probability of each token of a text, given those before it. Nothing is sampled.
 struct ScoreRequest {
   std::vector<int32_t> tokens{};          // 1 .. max_seq_len tokens

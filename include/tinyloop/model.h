@@ -117,16 +117,15 @@ class TINYLOOP_API Model {
         token, std::move(request));
   }
 
-  // void(error_code, ResumeHandle): a handle at `loops` (the handle's own .. its max_loops), which
-  // shares the pages of the iterations that are behind both. The given handle stays as it is.
+  // void(error_code, ResumeHandle): a handle at request.loops, which shares the pages of the
+  // iterations that are behind both. The given handle stays as it is.
   template <boost::asio::completion_token_for<void(error_code, ResumeHandle)> Token>
-  auto async_deepen(ResumeHandle handle, int32_t loops, WhenFull when_full, Token&& token) const {
+  auto async_deepen(DeepenRequest request, Token&& token) const {
     return boost::asio::async_initiate<Token, void(error_code, ResumeHandle)>(
-        [state = state_, loops, when_full](auto handler, const ResumeHandle& from) {
-          detail::deepen(state, from, loops, when_full,
-                         {std::move(handler), detail::default_executor(state)});
+        [state = state_](auto handler, const DeepenRequest& copy) {
+          detail::deepen(state, copy, {std::move(handler), detail::default_executor(state)});
         },
-        token, std::move(handle));
+        token, std::move(request));
   }
 
   // void(error_code, int32_t): computes a prefix and keeps it in the pool; its id, a small positive
@@ -156,8 +155,8 @@ class TINYLOOP_API Model {
 
   // void(error_code): lets go of what a handle refers to, whoever else has copies of it; completes
   // when its memory is back, once the requests in flight that use it have ended. Later requests
-  // with the handle are handle_lost. Never an error; a second call completes at once. Cannot be
-  // cancelled.
+  // with the handle are handle_lost. The only error is out_of_memory, and then nothing has been
+  // released; a second call completes at once. Cannot be cancelled.
   template <boost::asio::completion_token_for<void(error_code)> Token>
   auto async_release(ReuseHandle handle, Token&& token) const {
     return boost::asio::async_initiate<Token, void(error_code)>(

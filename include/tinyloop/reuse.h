@@ -76,8 +76,9 @@ class TINYLOOP_API PrefixCache : public ReuseHandle {
 
 // A prefix at a depth from which deeper ones are reached without what has been computed: a request
 // with it runs the iterations that are missing, and the coda, for the whole prefix, then goes on.
-// It is never modified. One resume at a time is paid from reserved_bytes and so always finds its
-// pages; others beside it need room in the K/V budget.
+// It is never modified. What one resume at a time computes for the prefix is paid from
+// reserved_bytes and so always finds its pages; new tokens, and other resumes beside it, need room
+// in the K/V budget.
 class TINYLOOP_API ResumeHandle : public ReuseHandle {
  public:
   ResumeHandle() = default;

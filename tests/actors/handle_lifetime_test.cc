@@ -161,24 +161,31 @@ TEST(HandleLifetime, AFailedReplicaHasLostThem) {
   const Model model = engine.load().second;
   const PrefixCache prefix = build_cache(model, prefix_request(37));
   ResumeHandle handle = build_resume(model, prefix_request(37), 8);
+  PrefixPool pool(PoolOptions{});
+  model.async_register_prefix(pool, prefix_request(60), use_error()).get();
+  // More than may run at once: some are begun and some are queued when it fails.
   std::vector<std::future<Outcome<GenerateResult>>> in_flight;
   {
     const Pause pause(model);
     device->fail_in = 6;
-    in_flight.push_back(model.async_generate(behind(prefix, 20), use_outcome()));
-    in_flight.push_back(model.async_generate(resumed(handle, 8, 20), use_outcome()));
+    for (int i = 0; i < 4; ++i) {
+      in_flight.push_back(model.async_generate(behind(prefix, 20), use_outcome()));
+      in_flight.push_back(model.async_generate(resumed(handle, 8, 20), use_outcome()));
+    }
   }
   for (auto& future : in_flight) {
     const error_code error = error_of(future);
     EXPECT_TRUE(error == errc::replica_failed) << error.message();
   }
+  expect_nothing_held(model);
+  EXPECT_EQ(pool.statistics().entries, 0u);
   for (const auto& what : {behind(prefix, 2), resumed(handle, 8, 2)}) {
     auto late = model.async_generate(what, use_outcome());
     const error_code error = error_of(late);
     EXPECT_TRUE(error == errc::handle_lost) << error.message();
     EXPECT_NE(error.message().find("an illegal memory access"), std::string::npos);
   }
-  auto deeper = model.async_deepen(handle, 5, WhenFull::fail, use_outcome());
+  auto deeper = model.async_deepen({handle, 5}, use_outcome());
   EXPECT_TRUE(error_of(deeper) == errc::handle_lost);
   auto plain = model.async_generate(request(2), use_outcome());
   EXPECT_TRUE(error_of(plain) == errc::replica_failed);
@@ -309,7 +316,7 @@ class Worker {
     if (!from) return;
     const int32_t loops = between(from.info().loops, from.info().max_loops);
     auto built = result_of([&](auto token) {
-      return model_.async_deepen(from, loops, WhenFull::fail, std::move(token));
+      return model_.async_deepen({from, loops}, std::move(token));
     });
     if (built) shelf_.put(ResumeHandle(built), random_);
   }

@@ -189,7 +189,7 @@ TEST(HandleMemory, MaxHandlesIsOverloaded) {
   const error_code error = error_of(third);
   EXPECT_TRUE(error == errc::overloaded);
   EXPECT_EQ(error.message(), "overloaded: 2 handles are alive, max_handles is 2");
-  auto deeper = served.model.async_deepen(second, 5, WhenFull::fail, use_outcome());
+  auto deeper = served.model.async_deepen({second, 5}, use_outcome());
   EXPECT_TRUE(error_of(deeper) == errc::overloaded);
   release(served.model, std::exchange(first, {}));
   EXPECT_EQ(deepen(served.model, second, 5).info().loops, 5);
@@ -384,7 +384,7 @@ TEST_F(HandlesWithoutMemory, BuildsGiveEverythingBack) {
   });
   const ResumeHandle handle = build_resume(model_, prefix_request(100), 9);
   with_every_failure([&] {
-    auto built = model_.async_deepen(handle, 9, WhenFull::fail, use_outcome()).get();
+    auto built = model_.async_deepen({handle, 9}, use_outcome()).get();
     if (built) release(model_, built);
     return built.error;
   });
@@ -393,7 +393,7 @@ TEST_F(HandlesWithoutMemory, BuildsGiveEverythingBack) {
 TEST_F(HandlesWithoutMemory, UsesGiveEverythingBackAndLeaveTheHandlesWhole) {
   const PrefixCache prefix = build_cache(model_, prefix_request(100));
   const ResumeHandle handle = build_resume(model_, prefix_request(100), 9);
-  const auto what = behind(prefix, 60), deep = resumed(handle, 9, 60);
+  const auto what = behind(prefix, 3, 60), deep = resumed(handle, 9, 3, 60);
   const auto expected = model_.async_generate(without_handle(what), asio::use_future).get();
   const auto deep_expected = model_.async_generate(without_handle(deep), asio::use_future).get();
   with_every_failure([&] { return model_.async_generate(what, use_outcome()).get().error; });

@@ -26,7 +26,7 @@ inline ResumeHandle build_resume(const Model& model, const PrefixRequest& reques
 }
 
 inline ResumeHandle deepen(const Model& model, const ResumeHandle& handle, int32_t loops) {
-  return model.async_deepen(handle, loops, WhenFull::fail, boost::asio::use_future).get();
+  return model.async_deepen({handle, loops}, boost::asio::use_future).get();
 }
 
 inline void release(const Model& model, const ReuseHandle& handle) {

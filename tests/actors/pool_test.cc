@@ -272,6 +272,32 @@ TEST_F(PoolTest, PrefixesGiveWayToRequests) {
   }
 }
 
+// Within the limits on handles, too, the least recently used goes before one is refused.
+TEST_F(PoolTest, PrefixesGiveWayToNewOnesAtTheLimitsOnHandles) {
+  PrefixPool probe(PoolOptions{});
+  enter(probe, prefix(some_tokens(0, 40)));
+  const size_t bytes = probe.statistics().bytes;
+  for (const bool by_bytes : {false, true}) {
+    ModelOptions options = small_options();
+    if (by_bytes) options.handle_budget_bytes = 3 * bytes;
+    if (!by_bytes) options.max_handles = 3;
+    const Model tight = engine_.load(small_model().path(), options);
+    const auto enter_tight = [&](const PrefixPool& pool, int32_t seed) {
+      return tight.async_register_prefix(pool, prefix(some_tokens(seed, 40)), use_future).get();
+    };
+    const PrefixCache held = tight.async_build_prefix(prefix(some_tokens(9, 40)), use_future).get();
+    PrefixPool pool({.capacity = 100});
+    for (int32_t i = 0; i < 6; ++i) enter_tight(pool, i);
+    EXPECT_EQ(pool.statistics().entries, 2u);
+    EXPECT_EQ(pool.statistics().evicted, 4u);
+    EXPECT_EQ(enter_tight(pool, 5), 2);  // the last one is there
+
+    PrefixPool other(PoolOptions{});  // what it has not got, it cannot give
+    EXPECT_EQ(code_of([&] { enter_tight(other, 7); }), errc::overloaded);
+    EXPECT_EQ(pool.statistics().entries, 2u);
+  }
+}
+
 TEST_F(PoolTest, ItsPrefixesGoWithTheLastReference) {
   {
     PrefixPool pool(PoolOptions{}), copy = pool;

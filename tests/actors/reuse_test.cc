@@ -242,10 +242,10 @@ TEST_F(ReuseErrors, OfDepths) {
   what.resume_loops = 3;
   expect_error(generate(what), errc::invalid_argument,
                "invalid argument: resume_loops: 3, allowed: only with resume");
-  expect_error(served_.model.async_deepen(handle_, 2, WhenFull::fail, use_outcome()),
-               errc::invalid_argument, "invalid argument: loops: 2, allowed: 3 to 16");
-  expect_error(served_.model.async_deepen(handle_, 17, WhenFull::fail, use_outcome()),
-               errc::invalid_argument, "invalid argument: loops: 17, allowed: 3 to 16");
+  expect_error(served_.model.async_deepen({handle_, 2}, use_outcome()), errc::invalid_argument,
+               "invalid argument: loops: 2, allowed: 3 to 16");
+  expect_error(served_.model.async_deepen({handle_, 17}, use_outcome()), errc::invalid_argument,
+               "invalid argument: loops: 17, allowed: 3 to 16");
 }
 
 TEST_F(ReuseErrors, OfBuilds) {
@@ -263,7 +263,7 @@ TEST_F(ReuseErrors, OfBuilds) {
   expect_error(served_.model.async_build_prefix(prefix_request(4, 3, -1), use_outcome()),
                errc::invalid_argument,
                "invalid argument: cache_window: -1, allowed: 0 (unbounded) or more");
-  expect_error(served_.model.async_deepen(ResumeHandle(), 3, WhenFull::fail, use_outcome()),
+  expect_error(served_.model.async_deepen({ResumeHandle(), 3}, use_outcome()),
                errc::invalid_argument, "invalid argument: handle: empty");
   EXPECT_EQ(build_cache(served_.model, prefix_request(256)).info().positions, 256);
   EXPECT_EQ(build_resume(served_.model, prefix_request(1, 1), 64).info().max_loops, 64);
@@ -294,8 +294,7 @@ TEST_F(ReuseErrors, OfAnotherModel) {
                message);
   expect_error(other.model.async_generate(resumed(handle_, 3, 2), use_outcome()), errc::wrong_model,
                message);
-  expect_error(other.model.async_deepen(handle_, 3, WhenFull::fail, use_outcome()),
-               errc::wrong_model, message);
+  expect_error(other.model.async_deepen({handle_, 3}, use_outcome()), errc::wrong_model, message);
   TokenStream stream = other.model.stream(behind(prefix_, 2));
   expect_error(stream.async_next(use_outcome()), errc::wrong_model, message);
 }
@@ -308,8 +307,7 @@ TEST_F(ReuseErrors, AfterTheRelease) {
   const char* const message = "handle lost: the handle has been released";
   expect_error(generate(behind(copy, 2)), errc::handle_lost, message);
   expect_error(generate(resumed(handle_, 3, 2)), errc::handle_lost, message);
-  expect_error(served_.model.async_deepen(handle_, 3, WhenFull::fail, use_outcome()),
-               errc::handle_lost, message);
+  expect_error(served_.model.async_deepen({handle_, 3}, use_outcome()), errc::handle_lost, message);
   TokenStream stream = served_.model.stream(behind(copy, 2));
   expect_error(stream.async_next(use_outcome()), errc::handle_lost, message);
   EXPECT_EQ(copy.info().positions, 40);  // still says what it was
@@ -320,8 +318,8 @@ TEST_F(ReuseErrors, AfterTheUnload) {
   served_.model.async_unload(ShutdownMode::drain, asio::use_future).get();
   const char* const message = "model closed: the model has been unloaded";
   expect_error(generate(behind(prefix_, 2)), errc::model_closed, message);
-  expect_error(served_.model.async_deepen(handle_, 3, WhenFull::fail, use_outcome()),
-               errc::model_closed, message);
+  expect_error(served_.model.async_deepen({handle_, 3}, use_outcome()), errc::model_closed,
+               message);
   EXPECT_EQ(served_.model.memory().total(), 0u);
   release(served_.model, prefix_);
 }
@@ -368,7 +366,7 @@ TEST(ReuseBuild, ACancelledDeepenLeavesTheHandleAsItIs) {
     StepGate gate(served.model);
     asio::cancellation_signal signal;
     auto build = served.model.async_deepen(
-        handle, 8, WhenFull::fail, asio::bind_cancellation_slot(signal.slot(), use_outcome()));
+        {handle, 8}, asio::bind_cancellation_slot(signal.slot(), use_outcome()));
     gate.run(3);
     EXPECT_GT(served.model.memory().handles, before.handles);
     signal.emit(asio::cancellation_type::terminal);

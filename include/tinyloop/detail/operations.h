@@ -42,8 +42,8 @@ TINYLOOP_API void build(const ModelRef& model, const PrefixRequest& request,
                         Completion<PrefixCache> completion);
 TINYLOOP_API void build(const ModelRef& model, const ResumeRequest& request,
                         Completion<ResumeHandle> completion);
-TINYLOOP_API void deepen(const ModelRef& model, const ResumeHandle& handle, int32_t loops,
-                         WhenFull when_full, Completion<ResumeHandle> completion);
+TINYLOOP_API void deepen(const ModelRef& model, const DeepenRequest& request,
+                         Completion<ResumeHandle> completion);
 TINYLOOP_API void release(const ReuseHandle& handle, Completion<> completion);
 TINYLOOP_API void register_prefix(const ModelRef& model, const PoolRef& pool,
                                   const PrefixRequest& request, Completion<int32_t> completion);
