@@ -37,6 +37,18 @@ const char* to_string(ArithmeticMode mode) noexcept {
   return "unknown";
 }
 
+const char* to_string(Schedule schedule) noexcept {
+  switch (schedule) {
+    case Schedule::throughput:
+      return "throughput";
+    case Schedule::latency:
+      return "latency";
+    case Schedule::fixed:
+      return "fixed";
+  }
+  return "unknown";
+}
+
 const char* to_string(ReplicaState state) noexcept {
   switch (state) {
     case ReplicaState::loading:

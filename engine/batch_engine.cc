@@ -14,6 +14,7 @@
 #include "engine/kv_cache.h"
 #include "engine/model_spec.h"
 #include "engine/model_weights.h"
+#include "engine/pass_cost.h"
 #include "engine/plan_builder.h"
 #include "engine/planner.h"
 #include "engine/sampler.h"
@@ -50,9 +51,11 @@ class BatchEngine::Impl final : public LogitsSink {
                 .default_loops = spec_.default_iterations,
                 .max_loops = spec_.max_iterations,
                 .trained_context = spec_.context_length},
-        planner_limits_{.rows = buffers_.shape().rows,
-                        .prefill_budget = options.prefill_budget,
-                        .hold_passes = options.hold_passes},
+        policy_{.rows = buffers_.shape().rows,
+                .prefill_budget = options.prefill_budget,
+                .hold_passes = options.hold_passes,
+                .schedule = options.schedule,
+                .cost = engine::pass_cost(weights_, backend.pace())},
         max_sequences_(size_t(options.max_sequences)),
         runs_ahead_(backend.runs_ahead()),
         cache_(backend.memory(), ledger, spec_.schedule(),
@@ -86,18 +89,17 @@ class BatchEngine::Impl final : public LogitsSink {
   BufferPool buffers_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   RequestLimits limits_;
-  PlannerLimits planner_limits_;
+  const PlannerPolicy policy_;
   size_t max_sequences_;
   const bool runs_ahead_;
   KvCache cache_;
   PrefixStore prefixes_;
   std::vector<std::unique_ptr<Sequence>> sequences_;  // in order of admission
   std::function<void(const StepPlan&)> plan_observer_;
+  LogitsObserver logits_observer_;
 
  private:
-  int32_t most_rows() const {
-    return std::min(planner_limits_.rows, planner_limits_.prefill_budget);
-  }
+  int32_t most_rows() const { return std::min(policy_.rows, policy_.prefill_budget); }
   void reserve_plan_for(const SequenceRequest& newcomer);
   CachedPrefixRef make_kept(const SequenceRequest& request, SequenceClient& client);
   void decide_pass();
@@ -121,6 +123,7 @@ class BatchEngine::Impl final : public LogitsSink {
   uint64_t pass_ = 0;
   bool warned_context_ = false;
 
+  Cycle cycle_;  // of passes, as the last one has left it
   // Of the pass at hand; kept for their capacity.
   std::vector<SequenceProgress> progress_;
   std::vector<int32_t> entrance_;
@@ -184,7 +187,7 @@ CachedPrefixRef BatchEngine::Impl::make_kept(const SequenceRequest& request,
 
 // The plans to come must not allocate while the sequences grow.
 void BatchEngine::Impl::reserve_plan_for(const SequenceRequest& newcomer) {
-  PlanRoom room{.chunks = max_sequences_, .rows = size_t(planner_limits_.rows)};
+  PlanRoom room{.chunks = max_sequences_, .rows = size_t(policy_.rows)};
   const auto add = [&room](const SequenceRequest& request) {
     room.pages += size_t(pages_for(request.max_positions()));
     room.copies += request.most_copies();
@@ -241,10 +244,11 @@ bool BatchEngine::Impl::run_pass(StepOutcome& outcome) {
 // Decides until every sequence that enters has its memory; one that can not get it fails, alone.
 void BatchEngine::Impl::decide_pass() {
   require_logits();
+  Cycle next_cycle;
   for (bool settled = false; !settled;) {
     progress_.clear();
     for (const auto& sequence : sequences_) progress_.push_back(sequence->progress());
-    decide(progress_, planner_limits_, entrance_, decisions_);
+    next_cycle = decide(progress_, policy_, cycle_, entrance_, decisions_);
     settled = true;
     for (const Decision& d : decisions_) {
       Sequence& sequence = *sequences_[size_t(d.sequence)];
@@ -255,6 +259,7 @@ void BatchEngine::Impl::decide_pass() {
       break;
     }
   }
+  cycle_ = next_cycle;
 }
 
 // Takes back the slots of rows that were about to enter; pages already bound stay with them.
@@ -450,6 +455,9 @@ void BatchEngine::drop_prefixes() noexcept {
 }
 HandleExcess BatchEngine::handle_excess(const PrefixShape& shape) const {
   return impl_->prefixes_.excess(shape);
+}
+const PassCost& BatchEngine::pass_cost() const {
+  return impl_->policy_.cost;
 }
 bool BatchEngine::has_room() const {
   return active() < impl_->max_sequences_;

@@ -22,6 +22,7 @@ namespace tinyloop::engine {
 
 class Tokenizer;
 struct ModelSpec;
+struct PassCost;
 struct StepPlan;
 
 // What one step did.
@@ -47,6 +48,7 @@ class BatchEngine {
   // Any thread; constant after the load.
   const RequestLimits& limits() const;
   const ModelSpec& spec() const;  // its `tensors` are empty: they end with the file
+  const PassCost& pass_cost() const;
   std::shared_ptr<const Tokenizer> tokenizer() const;  // null: the file has none
   // The worst-case K/V bytes of a request, in whole pages: its own, and those of the prefix that it
   // begins with, which nobody else can give back meanwhile.

@@ -8,6 +8,11 @@ namespace tinyloop::engine {
 
 namespace {
 
+// Under the policy `latency`, what prompt rows may add to the time of a pass of rows that decode.
+// The interval between two tokens may grow by four times as much: the model of costs leaves out
+// attention, which grows with the prompt, and the host's own work on it.
+constexpr double kLatencyStretch = 0.25;
+
 // Rows that are already under way, and so taken from the limits.
 struct Occupied {
   int32_t rows = 0;
@@ -27,7 +32,26 @@ Occupied occupied(std::span<const SequenceProgress> sequences) {
   return sum;
 }
 
-void enter(std::span<const SequenceProgress> sequences, const PlannerLimits& limits,
+// Prompt rows that may be in flight at once.
+int32_t prefill_budget(std::span<const SequenceProgress> sequences, const PlannerPolicy& policy) {
+  if (policy.schedule != Schedule::latency) return policy.prefill_budget;
+  int32_t decoding = 0;
+  bool one_enters = false;
+  for (const SequenceProgress& s : sequences) {
+    if (s.done < s.prompt) continue;
+    decoding += s.in_flight() || s.wants_entry();
+    one_enters |= s.wants_entry();
+  }
+  if (decoding == 0) return policy.prefill_budget;
+  // Together with a row that decodes: of one depth, they leave together, too, and the replica stops
+  // for both at once.
+  if (!one_enters) return 0;
+  const double room = kLatencyStretch * policy.cost.block.of(decoding);
+  const double rows = room / policy.cost.block.per_row;
+  return rows < policy.prefill_budget ? std::max(1, int32_t(rows)) : policy.prefill_budget;
+}
+
+void enter(std::span<const SequenceProgress> sequences, const PlannerPolicy& policy,
            std::vector<int32_t>& entrance, std::vector<Decision>& decisions) {
   entrance.clear();
   for (size_t i = 0; i < sequences.size(); ++i) {
@@ -37,11 +61,12 @@ void enter(std::span<const SequenceProgress> sequences, const PlannerLimits& lim
     return sequences[size_t(a)].ready_since < sequences[size_t(b)].ready_since;
   });
   Occupied used = occupied(sequences);
+  const int32_t budget = prefill_budget(sequences, policy);
   for (const int32_t index : entrance) {
     const SequenceProgress& s = sequences[size_t(index)];
     const int32_t end = s.restores() ? std::min(s.ready, s.restored) : s.ready;
-    int32_t rows = std::min(end - s.done, limits.rows - used.rows);
-    if (s.done < s.prompt) rows = std::min(rows, limits.prefill_budget - used.prompt_rows);
+    int32_t rows = std::min(end - s.done, policy.rows - used.rows);
+    if (s.done < s.prompt) rows = std::min(rows, budget - used.prompt_rows);
     if (rows <= 0) continue;
     used.rows += rows;
     used.prompt_rows += prompt_rows(s, rows);
@@ -60,27 +85,46 @@ void iterate(std::span<const SequenceProgress> sequences, std::vector<Decision>&
   }
 }
 
-void leave(std::span<const SequenceProgress> sequences, const PlannerLimits& limits,
+// Of a cycle that begins with these decisions.
+int32_t cycle_length(std::span<const SequenceProgress> sequences, const PlannerPolicy& policy,
+                     const std::vector<Decision>& decisions) {
+  if (policy.schedule == Schedule::latency) return 1;
+  if (policy.schedule == Schedule::fixed) return policy.hold_passes + 1;
+  RowsByDepth rows;
+  for (const Decision& d : decisions) {
+    // A slice of a prompt counts as one row: what waits while it is held is one sequence.
+    const SequenceProgress& s = sequences[size_t(d.sequence)];
+    rows.add(s.last_iteration() - s.first_iteration(), 1);
+  }
+  return best_cycle(rows, policy.hold_passes + 1, policy.cost);
+}
+
+// Whether anybody that is done leaves: at the end of the cycle, or when nobody is left to wait for.
+bool leave(std::span<const SequenceProgress> sequences, bool cycle_ends,
            std::vector<Decision>& decisions) {
   const auto done = [&](const Decision& d) {
     return d.iteration == ChunkStep::kHeld ||
            d.iteration + 1 == sequences[size_t(d.sequence)].last_iteration();
   };
-  const bool overdue = std::any_of(decisions.begin(), decisions.end(), [&](const Decision& d) {
-    return done(d) && sequences[size_t(d.sequence)].held >= limits.hold_passes;
-  });
-  if (!overdue && !std::all_of(decisions.begin(), decisions.end(), done)) return;
+  if (!cycle_ends && !std::all_of(decisions.begin(), decisions.end(), done)) return false;
   for (Decision& d : decisions) d.leaves = done(d);
+  return true;
 }
 
 }  // namespace
 
-void decide(std::span<const SequenceProgress> sequences, const PlannerLimits& limits,
-            std::vector<int32_t>& entrance, std::vector<Decision>& decisions) {
+Cycle decide(std::span<const SequenceProgress> sequences, const PlannerPolicy& policy, Cycle cycle,
+             std::vector<int32_t>& entrance, std::vector<Decision>& decisions) {
   decisions.clear();
-  enter(sequences, limits, entrance, decisions);
+  const bool idle =
+      std::none_of(sequences.begin(), sequences.end(), [](const auto& s) { return s.in_flight(); });
+  if (idle) cycle = {};  // nobody is in the midst of one
+  if (cycle.passes == 0) enter(sequences, policy, entrance, decisions);
   iterate(sequences, decisions);
-  leave(sequences, limits, decisions);
+  if (cycle.passes == 0) cycle.length = cycle_length(sequences, policy, decisions);
+  ++cycle.passes;
+  if (leave(sequences, cycle.passes >= cycle.length, decisions)) cycle.passes = 0;
+  return cycle;
 }
 
 SequenceProgress advance(SequenceProgress before, const Decision& decision, uint64_t now) {

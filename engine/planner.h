@@ -3,17 +3,25 @@
 //
 // Rules
 //  · Rows in flight always take part: every chunk runs its next iteration, until its depth is done.
-//  · Waiting sequences enter in the order in which they became ready, each with as many rows as it
-//    has ready and the limits allow: a decoding sequence one row, a prompt a slice of it. So nobody
-//    starves: whoever waits longest is served first.
-//  · Chunks whose depth is done leave in that same pass, or wait for company for at most
-//    `hold_passes` further passes: prelude, coda and head then read their weights once for many
-//    rows.
+//  · Passes come in cycles (engine/cycle.h). Waiting sequences enter in the first pass of a cycle,
+//    in the order in which they became ready, each with as many rows as it has ready and the limits
+//    allow: a decoding sequence one row, a prompt a slice of it. So nobody starves: whoever waits
+//    longest is served first.
+//  · Chunks whose depth is done leave in the last pass of a cycle: prelude, coda and head then read
+//    their weights once for many rows. A cycle has at most hold_passes + 1 passes, so neither a row
+//    that is done nor one that is ready waits for company longer than hold_passes passes.
+//  · The policy `throughput` chooses the length of a cycle by the cost of passes, `fixed` does not
+//    choose.
+//  · The policy `latency` lets nobody wait for company, and cuts prompts into slices that do not
+//    hold up the rows that decode.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "engine/cycle.h"
+#include "tinyloop/options.h"
 
 namespace tinyloop::engine {
 
@@ -41,10 +49,13 @@ struct SequenceProgress {
   int32_t last_iteration() const { return restores() ? restored_depth : depth; }
 };
 
-struct PlannerLimits {
+// What bounds a pass, and what it is to be good at.
+struct PlannerPolicy {
   int32_t rows = 1;            // in flight at once: the narrower of scratch and residual buffer
   int32_t prefill_budget = 1;  // of which may be prompt rows
   int32_t hold_passes = 0;
+  Schedule schedule = Schedule::throughput;
+  PassCost cost{};
 };
 
 // What one sequence does in the pass. Sequences that do nothing are not listed.
@@ -60,8 +71,10 @@ struct Decision {
 
 // Entering chunks come first, then the others in the order given. `decisions` is cleared and
 // filled; `entrance` is work space (kept by the caller so that a steady state allocates nothing).
-void decide(std::span<const SequenceProgress> sequences, const PlannerLimits& limits,
-            std::vector<int32_t>& entrance, std::vector<Decision>& decisions);
+// Returns where the cycle stands once the decisions have been carried out; `cycle` is what the call
+// for the pass before has returned.
+Cycle decide(std::span<const SequenceProgress> sequences, const PlannerPolicy& policy, Cycle cycle,
+             std::vector<int32_t>& entrance, std::vector<Decision>& decisions);
 
 // The progress of a sequence after it has done what was decided. `now` orders it at the entrance.
 SequenceProgress advance(SequenceProgress before, const Decision& decision, uint64_t now);

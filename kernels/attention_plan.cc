@@ -45,10 +45,12 @@ void plan_attention(std::span<const int32_t> row_table, std::span<const int32_t>
                         .queries = int32_t(rows) * group,
                         .table = row_table[row],
                         .position = positions[row]};
-    if (rows > 1 && run.queries > kNarrowQueries) {
-      cut(run, kWideQueries, plan.wide);
-    } else {
+    if (rows == 1) {
       cut(run, kNarrowQueries, plan.narrow);
+    } else if (group <= kNarrowQueries && run.queries <= kMostNarrow) {
+      cut(run, kNarrowQueries / group * group, plan.narrow);  // whole rows
+    } else {
+      cut(run, kWideQueries, plan.wide);
     }
     plan.most_context = std::max(plan.most_context, positions[row + rows - 1] + 1);
     row += rows;

@@ -24,6 +24,7 @@
 #include "kernels/linear.h"
 #include "kernels/logits.h"
 #include "kernels/most_likely.h"
+#include "kernels/pace.h"
 #include "kernels/qkv.h"
 #include "kernels/quantise_rows.h"
 #include "kernels/residual_add.h"
@@ -47,6 +48,7 @@ class Backend {
   virtual bool wants_query_tiles() const { return false; }
   // Whether ops return before they have run, so that several passes may be on their way at once.
   virtual bool runs_ahead() const { return false; }
+  virtual Pace pace() const = 0;
   // How matrices of a type are to be laid out in memory() for all ops. Rows that meet panels are to
   // be q8.
   virtual WeightLayout weight_layout(WeightType type) const = 0;

@@ -3,7 +3,7 @@
 
   convert.py pack   CONFIG.json SHARD.safetensors… -o OUT.gguf [--type q4_1] [--tokenizer tokenizer.json]
   convert.py unroll LOOPED.gguf -o OUT.gguf --loops N     the plain `llama` file of one depth
-  convert.py random SHAPE -o OUT.gguf [--type q4_0]       random weights: tiny16, m409
+  convert.py random SHAPE -o OUT.gguf [--type q4_0]       random weights: tiny16, m409, loop24
 
 Needs the PyPI packages gguf, numpy and safetensors. The file format is docs/model-format.md.
 """
@@ -62,6 +62,7 @@ class Shape:
 SHAPES = {
     "tiny16": Shape("tiny16", 8192, 512, 8, 4, 64, 1408, 1, 2, 1, 1024, 8, 16),
     "m409": Shape("m409", 49152, 2048, 32, 8, 64, 6656, 1, 4, 1, 4096, 8, 32),
+    "loop24": Shape("loop24", 49152, 1024, 16, 4, 64, 2816, 0, 24, 0, 4096, 4, 8),
 }
 
 

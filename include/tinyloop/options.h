@@ -24,6 +24,17 @@ enum class ArithmeticMode : uint8_t {
 
 TINYLOOP_API const char* to_string(ArithmeticMode mode) noexcept;
 
+// Which rows a replica computes together.
+//   throughput   the most rows a second: rows that are done may wait for others, at most
+//   hold_passes
+//                passes, where it pays to read weights once for all of them
+//   latency      tokens leave as soon as they are computed; while requests decode, prompts enter in
+//                slices that leave the interval between two tokens below twice its usual length
+//   fixed        every row leaves at the end of a cycle of hold_passes + 1 passes: to measure with
+enum class Schedule : uint8_t { throughput, latency, fixed };
+
+TINYLOOP_API const char* to_string(Schedule schedule) noexcept;
+
 // A value out of range makes the load fail with errc::invalid_argument before the file is opened.
 struct ModelOptions {
   // "cpu"; "cuda:N", the N-th CUDA device; "auto": "cuda:0" where it can be used, else "cpu".
@@ -34,8 +45,9 @@ struct ModelOptions {
   int32_t prefill_budget = 256;  // >= 1: prompt rows a pass may hold beside the decode rows
   int32_t max_sequences = 64;    // 1 .. 1,024 requests in progress at once
   int32_t max_queued = 1024;     // 1 .. 32,768 accepted requests that have not begun
-  int32_t hold_passes = 0;       // 0 .. 63: passes for which finished rows may wait for company
-  int32_t cpu_threads = 0;       // 0 .. 256 threads of the CPU backend; 0: one per core
+  Schedule schedule = Schedule::throughput;
+  int32_t hold_passes = 7;  // 0 .. 63: passes for which rows may wait for company, at most
+  int32_t cpu_threads = 0;  // 0 .. 256 threads of the CPU backend; 0: one per core
   size_t cache_budget_bytes = size_t{4} << 30;  // K/V pages of all requests together
   int32_t max_handles = 1024;      // 1 .. 65,536 reuse handles and pool entries alive at once
   size_t handle_budget_bytes = 0;  // what they may hold in all; 0: cache_budget_bytes alone bounds

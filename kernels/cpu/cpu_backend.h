@@ -20,6 +20,7 @@ class CpuBackend final : public Backend {
     const ScalarType type = mode_ == ArithmeticMode::int8 ? ScalarType::f16 : ScalarType::f32;
     return {type, kv_heads, head_dim, KeyOrder::by_dimension};
   }
+  Pace pace() const override;
   WeightLayout weight_layout(WeightType type) const override;
   // The thread count is named for the reader; it changes no bit.
   std::string description() const override;

@@ -1,12 +1,13 @@
 #include "kernels/cuda/cuda_backend.h"
 
 #include "base/check.h"
+#include "kernels/cuda/devices.h"
 
 namespace tinyloop::kernels {
 
 CudaBackend::CudaBackend(int device, size_t memory_budget_bytes, ArithmeticMode mode,
                          std::span<const char* const> cublas_names)
-    : context_(device, memory_budget_bytes) {
+    : context_(device, memory_budget_bytes), pace_(pace_of_cuda_device(device)) {
   if (mode == ArithmeticMode::fast) context_.use_cublas(cublas_names);
 }
 

@@ -24,6 +24,7 @@ class CudaBackend final : public Backend {
   int32_t most_head_dim() const override { return kMostCudaHeadDim; }
   bool wants_query_tiles() const override { return true; }
   bool runs_ahead() const override { return true; }
+  Pace pace() const override { return pace_; }
   WeightLayout weight_layout(WeightType) const override { return WeightLayout::tiles; }
   bool wants_fp16_copies() const override { return context_.has_cublas(); }
   std::string description() const override;
@@ -62,6 +63,7 @@ class CudaBackend final : public Backend {
 
  private:
   CudaContext context_;
+  const Pace pace_;
 };
 
 }  // namespace tinyloop::kernels

@@ -9,7 +9,6 @@ namespace tinyloop::kernels {
 
 namespace {
 
-constexpr size_t kRemembered = 512;   // hashes of lists that were run once
 constexpr size_t kLeastLaunches = 8;  // shorter lists gain nothing
 
 // What the launches of `list` would be on `stream`, without running them.
@@ -87,7 +86,7 @@ uint64_t StepGraphs::run(const LaunchList& list, cudaStream_t stream, bool overl
 bool StepGraphs::replay(const LaunchList& list, cudaStream_t stream, bool overlap) {
   const uint64_t hash = list.hash();
   Entry* entry = find(hash, list);
-  if (!entry && seen_before(hash)) entry = capture(hash, list, stream, overlap);
+  if (!entry && keeps_coming(hash)) entry = capture(hash, list, stream, overlap);
   if (!entry) return false;
   const cudaError_t error = cudaGraphLaunch(entry->graph, stream);
   if (error == cudaErrorMemoryAllocation) {  // the first launch brings the graph to the device
@@ -100,14 +99,9 @@ bool StepGraphs::replay(const LaunchList& list, cudaStream_t stream, bool overla
   return true;
 }
 
-bool StepGraphs::seen_before(uint64_t hash) {
-  if (std::find(seen_.begin(), seen_.end(), hash) != seen_.end()) return true;
-  if (seen_.size() < kRemembered) {
-    seen_.push_back(hash);
-  } else {
-    seen_[next_seen_++ % kRemembered] = hash;
-  }
-  return false;
+bool StepGraphs::keeps_coming(uint64_t hash) {
+  last_[runs_++ % kRemembered] = hash;
+  return std::count(last_.begin(), last_.end(), hash) >= kEnough;
 }
 
 StepGraphs::Entry* StepGraphs::find(uint64_t hash, const LaunchList& list) {

@@ -1,11 +1,12 @@
-// CUDA graphs of the steps that came more than once.
+// CUDA graphs of the steps that keep coming.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <list>
-#include <vector>
 
 #include "kernels/cuda/launch_list.h"
 
@@ -25,7 +26,9 @@ class StepGraphs {
   StepGraphs(const StepGraphs&) = delete;
   StepGraphs& operator=(const StepGraphs&) = delete;
 
-  // Runs the list: kernel by kernel when it is seen for the first time, from then on as a graph.
+  // Runs the list: kernel by kernel, or, where it keeps coming, as a graph. To make one takes as
+  // long as some ten steps gain by it, so that lists which only come back now and then, as those of
+  // requests of many depths do, are better off without.
   // Returns the number of launches that the host made. Throws Failure.
   uint64_t run(const LaunchList& list, cudaStream_t stream, bool overlap);
   void clear() noexcept;
@@ -39,18 +42,20 @@ class StepGraphs {
 
   // Whether a graph of the list has been started.
   bool replay(const LaunchList& list, cudaStream_t stream, bool overlap);
-  bool seen_before(uint64_t hash);
+  bool keeps_coming(uint64_t hash);
   Entry* find(uint64_t hash, const LaunchList& list);
   // nullptr: no memory for it.
   Entry* capture(uint64_t hash, const LaunchList& list, cudaStream_t stream, bool overlap);
   void pop(std::list<Entry>::iterator entry) noexcept;
 
   static constexpr size_t kMostGraphs = 64;  // some 1 MB of host and device memory each
+  static constexpr size_t kRemembered = 64;  // lists that were run without a graph, the last ones
+  static constexpr ptrdiff_t kEnough = 6;    // times among them that a list has come
 
   std::list<Entry> graphs_;  // most recently used first
   size_t most_graphs_ = kMostGraphs;
-  std::vector<uint64_t> seen_;
-  size_t next_seen_ = 0;
+  std::array<uint64_t, kRemembered> last_{};  // their hashes
+  size_t runs_ = 0;
 };
 
 }  // namespace tinyloop::kernels

@@ -68,6 +68,17 @@ TEST(AttentionPlanTest, AFewRowsThatFollowShareANarrowTile) {
   EXPECT_EQ(plan.most_context, 104);
 }
 
+TEST(AttentionPlanTest, ASliceOfAPromptIsNarrowTilesOfWholeRows) {
+  EXPECT_EQ(tiles(Rows().run(0, 100, 10).plan(4).narrow),
+            (std::vector<Tile>{{0, 0, 16}, {0, 16, 16}, {0, 32, 8}}));
+  EXPECT_EQ(tiles(Rows().run(0, 100, 10).plan(12).narrow).size(), 10u);
+  EXPECT_EQ(tiles(Rows().run(0, 100, 6).plan(3).narrow),
+            (std::vector<Tile>{{0, 0, 15}, {0, 15, 3}}));
+  EXPECT_EQ(tiles(Rows().run(0, 100, 32).plan(4).narrow).size(), 8u);
+  EXPECT_EQ(tiles(Rows().run(0, 100, 33).plan(4).wide).size(), 3u);
+  EXPECT_EQ(tiles(Rows().run(0, 100, 2).plan(17).wide).size(), 1u);
+}
+
 TEST(AttentionPlanTest, PrefillsAreWideTiles) {
   const AttentionPlan plan = Rows().run(0, 5, 1).run(1, 0, 50).plan(3);
   EXPECT_EQ(tiles(plan.narrow), (std::vector<Tile>{{0, 0, 3}}));

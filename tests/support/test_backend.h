@@ -34,6 +34,7 @@ class TestBackend final : public kernels::Backend {
   }
   int32_t most_head_dim() const override { return device_->most_head_dim; }
   bool wants_query_tiles() const override { return inner_->wants_query_tiles(); }
+  kernels::Pace pace() const override { return inner_->pace(); }
   bool runs_ahead() const override { return inner_->runs_ahead(); }
   kernels::WeightLayout weight_layout(kernels::WeightType type) const override {
     return inner_->weight_layout(type);

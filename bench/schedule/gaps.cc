@@ -1,0 +1,114 @@
+#include "bench/schedule/gaps.h"
+
+#include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tinyloop::bench {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::duration;
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+GenerateRequest request_of(int32_t prompt, int32_t loops, int32_t tokens) {
+  GenerateRequest request;
+  for (int32_t i = 0; i < prompt; ++i) request.tokens.push_back(1 + i * 7919 % 997);
+  request.config.loops = loops;
+  request.config.max_tokens = tokens;
+  request.config.eos = EosMode::ignore;
+  return request;
+}
+
+// When each token of a stream came.
+class Arrivals {
+ public:
+  void note() {
+    const std::lock_guard lock(mutex_);
+    times_.push_back(Clock::now());
+  }
+  size_t count() const {
+    const std::lock_guard lock(mutex_);
+    return times_.size();
+  }
+  void wait_for(size_t tokens) const {
+    while (count() < tokens) std::this_thread::yield();
+  }
+  // Microseconds between neighbours of which the second came within [from, to].
+  std::vector<double> intervals(Clock::time_point from, Clock::time_point to) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<double> result;
+    for (size_t i = 1; i < times_.size(); ++i) {
+      if (times_[i] < from || times_[i - 1] > to) continue;
+      result.push_back(duration<double, std::micro>(times_[i] - times_[i - 1]).count());
+    }
+    return result;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Clock::time_point> times_;
+};
+
+// The prompt's tokens a second, and when it was under way.
+struct Prompt {
+  Clock::time_point from, to;
+  double tokens_per_s = 0;
+};
+
+Prompt run_prompt(const Model& model, int32_t prompt, int32_t loops) {
+  Prompt result;
+  result.from = Clock::now();
+  model.async_generate(request_of(prompt, loops, 1), boost::asio::use_future).get();
+  result.to = Clock::now();
+  result.tokens_per_s = prompt / duration<double>(result.to - result.from).count();
+  return result;
+}
+
+}  // namespace
+
+GapFigures measure_gaps(const Model& model, int32_t prompt, int32_t loops, int32_t rounds) {
+  constexpr size_t kQuiet = 100;  // tokens of the stream before a prompt comes
+  GapFigures figures;
+  std::vector<double> alone, beside, usual, busy;
+  for (int32_t round = 0; round <= rounds; ++round) {
+    const Prompt by_itself = run_prompt(model, prompt, loops);
+    Arrivals arrivals;
+    boost::asio::cancellation_signal stop;
+    const int32_t most = model.info().max_seq_len - 8;
+    auto stream = model.async_generate(
+        request_of(8, loops, most), [&arrivals](const StreamChunk&) { arrivals.note(); },
+        boost::asio::bind_cancellation_slot(stop.slot(), boost::asio::use_future));
+    arrivals.wait_for(kQuiet / 2);
+    const Clock::time_point quiet = Clock::now();
+    arrivals.wait_for(arrivals.count() + kQuiet);
+    const Prompt with_stream = run_prompt(model, prompt, loops);
+    arrivals.wait_for(arrivals.count() + 2);
+    stop.emit(boost::asio::cancellation_type::terminal);
+    stream.get();
+    if (round == 0) continue;  // to warm up
+    usual.push_back(median(arrivals.intervals(quiet, with_stream.from)));
+    for (const double us : arrivals.intervals(with_stream.from, with_stream.to)) {
+      busy.push_back(us);
+      figures.longest_us = std::max(figures.longest_us, us);
+    }
+    alone.push_back(by_itself.tokens_per_s);
+    beside.push_back(with_stream.tokens_per_s);
+  }
+  figures.usual_us = median(usual);
+  figures.typical_us = median(busy);
+  figures.prompt_tokens_per_s = median(beside);
+  figures.alone_tokens_per_s = median(alone);
+  return figures;
+}
+
+}  // namespace tinyloop::bench
