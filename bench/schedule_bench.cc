@@ -172,11 +172,10 @@ void print_arrivals(Engine& engine, const Settings& s) {
 
 void print_gaps(Engine& engine, const Settings& s) {
   std::printf(
-      "\ngaps: depth %d, a prompt of %d tokens beside one stream\n"
-      "| schedule | budget | usual interval, us | beside the prompt | longest | of the usual | "
-      "prompt, tokens/s | alone "
-      "|\n"
-      "|---|---|---|---|---|---|---|---|\n",
+      "\ngaps: depth %d, a prompt of %d tokens beside one stream; us between two tokens: median, "
+      "99 of 100, longest\n"
+      "| schedule | budget | alone | beside the prompt | longest, of the median alone | prompt, "
+      "tokens/s | without the stream |\n|---|---|---|---|---|---|---|\n",
       s.load.deepest, s.long_prompt);
   for (const Schedule schedule : {Schedule::throughput, Schedule::latency}) {
     ModelOptions options = s.options;
@@ -184,9 +183,11 @@ void print_gaps(Engine& engine, const Settings& s) {
     options.max_seq_len = std::max(options.max_seq_len, 2 * s.long_prompt);
     const Model model = engine.load(s.path, options);
     const GapFigures f = measure_gaps(model, s.long_prompt, s.load.deepest, s.rounds);
-    std::printf("| %s | %d | %.0f | %.0f | %.0f | %.2f | %.0f | %.0f |\n", to_string(schedule),
-                options.prefill_budget, f.usual_us, f.typical_us, f.longest_us,
-                f.longest_us / f.usual_us, f.prompt_tokens_per_s, f.alone_tokens_per_s);
+    std::printf("| %s | %d | %.0f, %.0f, %.0f | %.0f, %.0f, %.0f | %.2f | %.0f | %.0f |\n",
+                to_string(schedule), options.prefill_budget, f.alone.median, f.alone.most,
+                f.alone.longest, f.beside.median, f.beside.most, f.beside.longest,
+                f.beside.longest / f.alone.median, f.prompt_tokens_per_s,
+                f.prompt_alone_tokens_per_s);
     model.async_unload(ShutdownMode::drain, boost::asio::use_future).get();
   }
 }

@@ -224,8 +224,7 @@ StepOutcome BatchEngine::Impl::step() {
   StepOutcome outcome;
   finish_idle();
   runner_.begin();
-  while (run_pass(outcome) && runs_ahead_) {
-  }
+  while (run_pass(outcome) && runs_ahead_) runner_.start();
   runner_.finish();
   return outcome;
 }

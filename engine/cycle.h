@@ -42,8 +42,10 @@ class RowsByDepth {
 // left, in cycles of `length` passes.
 double rows_per_second(const RowsByDepth& rows, int32_t length, const PassCost& cost);
 
-// The length that lets the most rows leave in a second; of nearly equal ones the shortest.
-// 1 .. `longest`; 1 for no rows.
-int32_t best_cycle(const RowsByDepth& rows, int32_t longest, const PassCost& cost);
+// The length that lets the most rows leave in a second: 1 .. `longest`; 1 for no rows. `present`,
+// the length so far, stays where it is nearly as good, for rows under way are in step with it;
+// else, of nearly equal ones, it is the shortest.
+int32_t best_cycle(const RowsByDepth& rows, int32_t longest, const PassCost& cost,
+                   int32_t present = 0);
 
 }  // namespace tinyloop::engine

@@ -9,9 +9,9 @@ namespace tinyloop::engine {
 namespace {
 
 // Under the policy `latency`, what prompt rows may add to the time of a pass of rows that decode.
-// The interval between two tokens may grow by four times as much: the model of costs leaves out
+// The interval between two tokens grows by several times as much: the model of costs leaves out
 // attention, which grows with the prompt, and the host's own work on it.
-constexpr double kLatencyStretch = 0.25;
+constexpr double kLatencyStretch = 0.1;
 
 // Rows that are already under way, and so taken from the limits.
 struct Occupied {
@@ -87,7 +87,7 @@ void iterate(std::span<const SequenceProgress> sequences, std::vector<Decision>&
 
 // Of a cycle that begins with these decisions.
 int32_t cycle_length(std::span<const SequenceProgress> sequences, const PlannerPolicy& policy,
-                     const std::vector<Decision>& decisions) {
+                     int32_t present, const std::vector<Decision>& decisions) {
   if (policy.schedule == Schedule::latency) return 1;
   if (policy.schedule == Schedule::fixed) return policy.hold_passes + 1;
   RowsByDepth rows;
@@ -96,7 +96,7 @@ int32_t cycle_length(std::span<const SequenceProgress> sequences, const PlannerP
     const SequenceProgress& s = sequences[size_t(d.sequence)];
     rows.add(s.last_iteration() - s.first_iteration(), 1);
   }
-  return best_cycle(rows, policy.hold_passes + 1, policy.cost);
+  return best_cycle(rows, policy.hold_passes + 1, policy.cost, present);
 }
 
 // Whether anybody that is done leaves: at the end of the cycle, or when nobody is left to wait for.
@@ -118,10 +118,10 @@ Cycle decide(std::span<const SequenceProgress> sequences, const PlannerPolicy& p
   decisions.clear();
   const bool idle =
       std::none_of(sequences.begin(), sequences.end(), [](const auto& s) { return s.in_flight(); });
-  if (idle) cycle = {};  // nobody is in the midst of one
+  if (idle) cycle.passes = 0;  // nobody is in the midst of one
   if (cycle.passes == 0) enter(sequences, policy, entrance, decisions);
   iterate(sequences, decisions);
-  if (cycle.passes == 0) cycle.length = cycle_length(sequences, policy, decisions);
+  if (cycle.passes == 0) cycle.length = cycle_length(sequences, policy, cycle.length, decisions);
   ++cycle.passes;
   if (leave(sequences, cycle.passes >= cycle.length, decisions)) cycle.passes = 0;
   return cycle;

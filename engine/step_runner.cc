@@ -57,6 +57,10 @@ void StepRunner::begin() {
   backend_.memory().begin_step();
 }
 
+void StepRunner::start() {
+  backend_.start();
+}
+
 void StepRunner::finish() {
   backend_.synchronise();
 }

@@ -38,6 +38,8 @@ class StepRunner {
   // logits buffer must exist; the sink has been told about all of them when run() returns.
   void begin();
   void run(const StepPlan& plan, LogitsSink& sink);
+  // Between two plans of a step: what has been asked for may begin.
+  void start();
   void finish();
 
  private:

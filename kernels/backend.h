@@ -91,6 +91,8 @@ class Backend {
   virtual void logits(const LogitsArgs& args) = 0;
   virtual void most_likely(const MostLikelyArgs& args) = 0;
 
+  // A good moment to begin with what has been asked for: more will follow before synchronise().
+  virtual void start() {}
   virtual void synchronise() = 0;
 
   // Since the backend was made; any thread, also while ops run. Statistics says what they count.

@@ -20,6 +20,11 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+Intervals intervals_of(std::vector<double> us) {
+  std::sort(us.begin(), us.end());
+  return {us[us.size() / 2], us[us.size() * 99 / 100], us.back()};
+}
+
 GenerateRequest request_of(int32_t prompt, int32_t loops, int32_t tokens) {
   GenerateRequest request;
   for (int32_t i = 0; i < prompt; ++i) request.tokens.push_back(1 + i * 7919 % 997);
@@ -79,7 +84,7 @@ Prompt run_prompt(const Model& model, int32_t prompt, int32_t loops) {
 GapFigures measure_gaps(const Model& model, int32_t prompt, int32_t loops, int32_t rounds) {
   constexpr size_t kQuiet = 100;  // tokens of the stream before a prompt comes
   GapFigures figures;
-  std::vector<double> alone, beside, usual, busy;
+  std::vector<double> prompt_alone, prompt_beside, alone, beside;
   for (int32_t round = 0; round <= rounds; ++round) {
     const Prompt by_itself = run_prompt(model, prompt, loops);
     Arrivals arrivals;
@@ -96,18 +101,17 @@ GapFigures measure_gaps(const Model& model, int32_t prompt, int32_t loops, int32
     stop.emit(boost::asio::cancellation_type::terminal);
     stream.get();
     if (round == 0) continue;  // to warm up
-    usual.push_back(median(arrivals.intervals(quiet, with_stream.from)));
+    for (const double us : arrivals.intervals(quiet, with_stream.from)) alone.push_back(us);
     for (const double us : arrivals.intervals(with_stream.from, with_stream.to)) {
-      busy.push_back(us);
-      figures.longest_us = std::max(figures.longest_us, us);
+      beside.push_back(us);
     }
-    alone.push_back(by_itself.tokens_per_s);
-    beside.push_back(with_stream.tokens_per_s);
+    prompt_alone.push_back(by_itself.tokens_per_s);
+    prompt_beside.push_back(with_stream.tokens_per_s);
   }
-  figures.usual_us = median(usual);
-  figures.typical_us = median(busy);
-  figures.prompt_tokens_per_s = median(beside);
-  figures.alone_tokens_per_s = median(alone);
+  figures.alone = intervals_of(alone);
+  figures.beside = intervals_of(beside);
+  figures.prompt_tokens_per_s = median(prompt_beside);
+  figures.prompt_alone_tokens_per_s = median(prompt_alone);
   return figures;
 }
 

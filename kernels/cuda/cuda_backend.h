@@ -57,6 +57,7 @@ class CudaBackend final : public Backend {
   void logits(const LogitsArgs& args) override { logits_cuda(context_, args); }
   void most_likely(const MostLikelyArgs& args) override { most_likely_cuda(context_, args); }
 
+  void start() override { context_.start_early(); }
   void synchronise() override { context_.synchronise(); }
   uint64_t saturated() const override { return context_.saturated(); }
   uint64_t host_launches() const override { return context_.host_launches(); }

@@ -125,12 +125,32 @@ void CudaContext::start_list() {
     const auto blocks = unsigned(std::clamp<int64_t>((args.count + 255) / 256, 1, 32));
     list_.add_first(upload_kernel, {blocks, 256}, args);
   });
-  host_launches_.fetch_add(graphs_.run(list_, stream_.get(), has_warp_groups()),
-                           std::memory_order_relaxed);
+  uint64_t launches = list_.size();
+  if (early_steps_ > 0) {
+    start(list_, stream_.get(), has_warp_groups());
+  } else {
+    launches = graphs_.run(list_, stream_.get(), has_warp_groups());
+    note_step(launches < list_.size());
+  }
+  host_launches_.fetch_add(launches, std::memory_order_relaxed);
+}
+
+void CudaContext::note_step(bool replayed) {
+  constexpr int32_t kNewSteps = 8;     // more than a step that repeats takes to become a graph
+  constexpr int32_t kEarlySteps = 64;  // then it is tried again
+  new_steps_ = replayed ? 0 : new_steps_ + 1;
+  if (new_steps_ < kNewSteps) return;
+  new_steps_ = 0;
+  early_steps_ = kEarlySteps;
+}
+
+void CudaContext::start_early() {
+  if (early_steps_ > 0) start_pending();
 }
 
 void CudaContext::synchronise() {
   start_pending();
+  if (early_steps_ > 0) --early_steps_;
   check_cuda(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
 }
 

@@ -73,6 +73,9 @@ class CudaContext final : public PendingWork {
 
   // Starts what has been collected, staged arrays first.
   void start_pending() override;
+  // The same, where steps do not repeat: a list that is no graph had better run while the next pass
+  // is being prepared. Where they do, it waits for the rest of the step.
+  void start_early();
   // Waits for everything. Throws Failure(replica_failed) where the device reports an error.
   void synchronise();
   // Any thread: see Backend.
@@ -103,6 +106,7 @@ class CudaContext final : public PendingWork {
   static constexpr uint32_t kPlainSharedBytes = (48u << 10) - kStaticShared;
 
   void start_list();
+  void note_step(bool replayed);
   // Whether the buffer had to be replaced by one of `bytes`; without memory for it, it stays.
   bool grow(DeviceBuffer& buffer, size_t bytes, const char* what);
   // Work for the first launch of a kernel, and for one with more shared memory than any before.
@@ -116,6 +120,8 @@ class CudaContext final : public PendingWork {
   CudaStream stream_;
   LaunchList list_;  // outlives the memory, which asks for what is pending when it gives back
   StepGraphs graphs_;
+  int32_t new_steps_ = 0;    // one after another, that no graph was there for
+  int32_t early_steps_ = 0;  // to come, of which each pass is started by itself
   CudaMemory memory_;
   DeviceBuffer workspace_, arrivals_;
   std::unique_ptr<CublasHandle> cublas_;

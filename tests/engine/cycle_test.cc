@@ -64,6 +64,19 @@ TEST(Cycle, FollowsTheWeights) {
   EXPECT_EQ(best_cycle(uniform(4, 16), 8, weights_alone(170, 6)), 1);
 }
 
+// A length is changed for something better, not for a trifle.
+TEST(Cycle, ThePresentLengthStaysWhereItIsNearlyAsGood) {
+  const PassCost cost = weights_alone(115, 165);
+  RowsByDepth rows;
+  for (int32_t depth = 1; depth <= 8; ++depth) rows.add(depth, depth * 2);
+  const double best = rows_per_second(rows, best_cycle(rows, 8, cost), cost);
+  for (int32_t present = 1; present <= 8; ++present) {
+    const bool good = rows_per_second(rows, present, cost) >= 0.96 * best;
+    EXPECT_EQ(best_cycle(rows, 8, cost, present) == present, good) << present;
+  }
+  EXPECT_LE(best_cycle(rows, 2, cost, 4), 2);  // no longer allowed
+}
+
 TEST(Cycle, AmongEqualsTheShortest) {
   EXPECT_EQ(best_cycle(uniform(8, 8), 8, {.block = {.fixed = 1, .per_row = 100}}), 1);
   EXPECT_EQ(best_cycle(RowsByDepth(), 8, weights_alone(1, 1)), 1);

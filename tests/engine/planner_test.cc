@@ -168,7 +168,7 @@ TEST(Planner, LatencyHoldsNobodyAndCutsPromptsWhileOthersDecode) {
                        .hold_passes = 9,
                        .schedule = Schedule::latency,
                        .cost = weights_alone(1, 100)};
-  policy.cost.block.per_row = 0.01;  // a quarter of a pass of one row: 25 more
+  policy.cost.block.per_row = 0.004;  // a tenth of a pass of one row: 25 more
   Passes passes(policy);
   std::vector<SequenceProgress> sequences{decoding(4, 1, 0), waiting(500, 500, 4, 1)};
   for (int32_t pass = 0; pass < 3; ++pass) {

@@ -77,6 +77,7 @@ class TestBackend final : public kernels::Backend {
   void logits(const kernels::LogitsArgs& args) override { inner_->logits(args); }
   void most_likely(const kernels::MostLikelyArgs& args) override { inner_->most_likely(args); }
 
+  void start() override { inner_->start(); }
   void synchronise() override {
     inner_->synchronise();
     const int left = device_->fail_in.load();
