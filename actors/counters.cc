@@ -1,10 +1,49 @@
 #include "actors/counters.h"
 
+#include <algorithm>
+
 namespace tinyloop::actors {
 
 void Counters::count_rejected(const error_code& error) noexcept {
   ++rejected_;
-  if (error == errc::out_of_memory) ++out_of_memory_;
+  switch (errc_of(error)) {
+    case errc::invalid_argument:
+    case errc::wrong_model:
+    case errc::loop_mismatch:
+    case errc::handle_lost:
+      ++invalid_;
+      return;
+    case errc::overloaded:
+      ++overloaded_;
+      return;
+    case errc::out_of_memory:
+      ++too_large_;
+      ++out_of_memory_;
+      return;
+    case errc::shutdown:
+    case errc::model_closed:
+    case errc::replica_failed:
+      ++closed_;
+      return;
+    default:
+      return;
+  }
+}
+
+void Counters::count_lookup(int32_t positions) noexcept {
+  ++(positions > 0 ? hits_ : misses_);
+  tokens_saved_ += uint64_t(positions);
+}
+
+// What is in no other count was written before the sum: it can only be too small for a moment.
+Rejections Counters::rejections() const noexcept {
+  Rejections r{.invalid = invalid_,
+               .overloaded = overloaded_,
+               .out_of_memory = too_large_,
+               .closed = closed_};
+  const uint64_t known = r.invalid + r.overloaded + r.out_of_memory + r.closed;
+  r.other = std::max(rejected_.load(), known) - known;
+  return r;
 }
 
 void Counters::count_completed(const Outcome& outcome) noexcept {

@@ -10,6 +10,7 @@
 #include "actors/cancel_counts.h"
 #include "actors/control_lane.h"
 #include "actors/courier.h"
+#include "actors/distributions.h"
 #include "actors/lease.h"
 #include "actors/mailbox.h"
 #include "actors/waker.h"
@@ -48,6 +49,7 @@ class Inbox {
   Lane<Lease, ReleaseLane> releases;
   Waker waker;
   CancelCounts cancel_counts;
+  Distributions distributions;
   const std::shared_ptr<Courier> courier;
 };
 

@@ -47,6 +47,10 @@ Statistics Model::statistics() const {
   return state_ ? state_->replica().statistics() : Statistics{};
 }
 
+Metrics Model::metrics() const {
+  return state_ ? state_->replica().metrics() : Metrics{};
+}
+
 ModelInfo Model::info() const {
   return state_ ? state_->replica().info() : ModelInfo{};
 }

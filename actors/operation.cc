@@ -76,17 +76,25 @@ void Operation::send(OnThread thread) noexcept {
 
 void Operation::on_begin() noexcept {
   begun_ = last_event_ = Clock::now();
+  inbox_->distributions.count_queue(*begun_ - submitted_);
 }
 
 void Operation::on_token(int32_t token, std::string_view text,
                          const PositionLogprobs* logprobs) noexcept {
-  last_event_ = Clock::now();
-  if (!first_token_) first_token_ = last_event_;
+  const TimePoint now = Clock::now();
+  if (first_token_) {
+    inbox_->distributions.count_token(now - *last_event_);
+  } else {
+    first_token_ = now;
+    inbox_->distributions.count_first_token(now - submitted_);
+  }
+  last_event_ = now;
   guarded([&] { take_token(token, text, logprobs); });
 }
 
 void Operation::on_finished(FinishReason reason, std::string_view text) noexcept {
   if (!first_token_) last_event_ = Clock::now();
+  inbox_->distributions.count_request(*last_event_ - submitted_);
   guarded([&] { take_text(text); });
   end({{}, reason});
 }

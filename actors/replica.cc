@@ -65,6 +65,7 @@ Replica::EnginePtr Replica::load() {
   auto engine =
       engine::BatchEngine::load(path_, options_, *backend_, ledger_, context_->log).value();
   describe(*engine);
+  loaded_at_ = std::chrono::steady_clock::now();
   auto loading = ReplicaState::loading;
   state_.compare_exchange_strong(loading, ReplicaState::serving);
   return engine;
@@ -221,6 +222,29 @@ Statistics Replica::statistics() const {
   statistics.saturated_values = work.saturated;
   statistics.device_launches = work.launches;
   return statistics;
+}
+
+Metrics Replica::metrics() const {
+  Metrics metrics{.model = info_.name, .device = info_.device};
+  metrics.uptime_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - loaded_at_).count();
+  metrics.state = state_.load();
+  metrics.queued = inbox_->mailbox.queued();
+  metrics.active = active_.load();
+  metrics.statistics = statistics();
+  metrics.memory = memory();
+  metrics.rejections = counters_.rejections();
+  const CancelCounts& cancels = inbox_->cancel_counts;
+  metrics.cancels = {
+      .queued = cancels.at(CancelPhase::queued),
+      .prefill = cancels.at(CancelPhase::prefill),
+      .decode = cancels.at(CancelPhase::decode),
+      .too_late = cancels.at(CancelPhase::completing) + cancels.at(CancelPhase::done)};
+  metrics.pool = counters_.lookups();
+  metrics.out_of_memory = counters_.out_of_memory();
+  metrics.failures = counters_.failures();
+  inbox_->distributions.fill(metrics);
+  return metrics;
 }
 
 Replica::DeviceWork Replica::work_of(const kernels::Backend& backend) {

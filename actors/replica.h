@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,7 @@
 #include "engine/batch_engine.h"
 #include "engine/memory_ledger.h"
 #include "kernels/backend.h"
+#include "tinyloop/metrics.h"
 #include "tinyloop/model.h"
 
 namespace tinyloop::actors {
@@ -59,6 +61,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   MemoryReport memory() const;
   HealthReport health() const;
   Statistics statistics() const;
+  Metrics metrics() const;
   Counters& counters() noexcept { return counters_; }
 
   // How an error that ends everything here reads to one request.
@@ -96,6 +99,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   mutable std::mutex backend_mutex_;  // between reports and the end of the backend
   std::unique_ptr<kernels::Backend> backend_;
   DeviceWork last_work_;  // of a backend that is gone
+  std::chrono::steady_clock::time_point loaded_at_{};
   ModelInfo info_;
   engine::RequestLimits limits_;
   std::shared_ptr<const engine::Tokenizer> tokenizer_;

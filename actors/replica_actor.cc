@@ -1,5 +1,6 @@
 #include "actors/replica_actor.h"
 
+#include <chrono>
 #include <new>
 #include <utility>
 
@@ -112,6 +113,9 @@ std::optional<base::Error> ReplicaActor::route(Operation& operation) {
   find_base(operation);
   try {
     if (desk_.receive(operation) != PoolDesk::Next::queue) return std::nullopt;
+    if (operation.pool.lease && !operation.pool.registers) {
+      replica_.counters().count_lookup(operation.request.base_positions);
+    }
   } catch (const base::Failure& failure) {
     return failure.error();
   }
@@ -273,7 +277,10 @@ void ReplicaActor::begin_failed(Operation& operation, const base::Error& error) 
 }
 
 void ReplicaActor::step() {
-  replica_.counters().count_step(engine_.step());
+  const auto begin = std::chrono::steady_clock::now();
+  const engine::StepOutcome outcome = engine_.step();
+  replica_.inbox()->distributions.count_step(std::chrono::steady_clock::now() - begin, outcome);
+  replica_.counters().count_step(outcome);
   for (Operation& operation : active_) {
     if (operation.pool.pending) desk_.publish(operation);
   }

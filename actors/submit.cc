@@ -47,16 +47,19 @@ const Handle* handle_of(const GenerateRequest& request) {
 
 // What a request has to do with its pool. One that is not automatic and has no prefixes yet is as
 // good as none.
-PoolUse use_of(const Replica& replica, const PrefixPool& pool) {
+PoolUse use_of(Replica& replica, const PrefixPool& pool) {
   if (!pool) return {};
   const std::shared_ptr<PoolBook>& book = pool.ref()->book();
   LeaseRef lease = book->options.automatic ? pool.ref()->bind(replica.inbox())
                                            : pool.ref()->lease(replica.inbox());
-  if (!lease) ++book->misses;
+  if (!lease) {
+    ++book->misses;
+    replica.counters().count_lookup(0);
+  }
   return {book, std::move(lease)};
 }
 
-Checked check(const Replica& replica, const GenerateRequest& request) {
+Checked check(Replica& replica, const GenerateRequest& request) {
   const engine::Tokenizer* tokenizer = replica.tokenizer().get();
   const Handle* handle = handle_of(request);
   if (!handle) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tinyloop/detail/operations.h"
+#include "tinyloop/metrics.h"
 #include "tinyloop/reports.h"
 #include "tinyloop/token_stream.h"
 #include "tinyloop/tokenizer.h"
@@ -192,6 +193,7 @@ class TINYLOOP_API Model {
   MemoryReport memory() const;
   HealthReport health() const;
   Statistics statistics() const;
+  Metrics metrics() const;  // tinyloop/metrics.h
   ModelInfo info() const;
   Tokenizer tokenizer() const;
 

@@ -6,6 +6,7 @@
 #include "tinyloop/error.h"
 #include "tinyloop/generate.h"
 #include "tinyloop/log.h"
+#include "tinyloop/metrics.h"
 #include "tinyloop/model.h"
 #include "tinyloop/options.h"
 #include "tinyloop/reports.h"
