@@ -25,7 +25,7 @@ run_release() {
 run_asan() {
   scripts/build.sh asan tinyloop_base_tests tinyloop_kernels_tests tinyloop_engine_tests \
     tinyloop_actors_tests tinyloop_stress
-  ctest --test-dir build/asan --output-on-failure -j "$jobs" -R '^(base|kernels|engine|actors|stress)' -E 'Identity'
+  ctest --test-dir build/asan --output-on-failure -j "$jobs" -R '^(base|kernels|engine|actors|stress)' -E 'Identity|EveryRoute'
 }
 
 run_tsan() {
