@@ -1,7 +1,5 @@
 #include "actors/counters.h"
 
-#include <algorithm>
-
 namespace tinyloop::actors {
 
 void Counters::count_rejected(const error_code& error) noexcept {
@@ -26,6 +24,7 @@ void Counters::count_rejected(const error_code& error) noexcept {
       ++closed_;
       return;
     default:
+      ++other_;
       return;
   }
 }
@@ -35,15 +34,12 @@ void Counters::count_lookup(int32_t positions) noexcept {
   tokens_saved_ += uint64_t(positions);
 }
 
-// What is in no other count was written before the sum: it can only be too small for a moment.
 Rejections Counters::rejections() const noexcept {
-  Rejections r{.invalid = invalid_,
-               .overloaded = overloaded_,
-               .out_of_memory = too_large_,
-               .closed = closed_};
-  const uint64_t known = r.invalid + r.overloaded + r.out_of_memory + r.closed;
-  r.other = std::max(rejected_.load(), known) - known;
-  return r;
+  return {.invalid = invalid_,
+          .overloaded = overloaded_,
+          .out_of_memory = too_large_,
+          .closed = closed_,
+          .other = other_};
 }
 
 void Counters::count_completed(const Outcome& outcome) noexcept {

@@ -19,7 +19,7 @@
 #include <set>
 #include <string>
 
-#include "bench/reuse/calls.h"
+#include "bench/calls.h"
 #include "bench/reuse/tables.h"
 #include "tinyloop/tinyloop.h"
 

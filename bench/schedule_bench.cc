@@ -21,6 +21,7 @@
 
 #include "actors/message.h"
 #include "actors/model_state.h"
+#include "bench/samples.h"
 #include "bench/schedule/callers.h"
 #include "bench/schedule/gaps.h"
 #include "bench/schedule/prediction.h"
@@ -60,11 +61,6 @@ void add_options(CLI::App& app, Settings& s) {
   add("--long-prompt", s.long_prompt, "gaps: tokens of the prompt");
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 engine::PassCost cost_of(const Model& model) {
   std::promise<engine::PassCost> cost;
   auto message = std::make_unique<actors::Message>(
@@ -79,7 +75,7 @@ struct Variant {
   Schedule schedule = Schedule::throughput;
   int32_t hold_passes = 0;
   bool deepest = false;  // everybody at the deepest depth
-  std::vector<double> tokens_per_s{};
+  Samples tokens_per_s{};
   double predicted = 0;
 };
 
@@ -125,12 +121,8 @@ void print_mixed(Engine& engine, const Settings& s) {
       "| schedule | tokens/s | of the deepest | predicted | of lockstep | predicted |\n"
       "|---|---|---|---|---|---|\n",
       s.load.callers, s.load.shallowest, deepest, s.load.tokens);
-  const auto of = [&](const Variant& v, const Variant& base) {
-    std::vector<double> ratios;
-    for (size_t i = 0; i < v.tokens_per_s.size(); ++i) {
-      ratios.push_back(v.tokens_per_s[i] / base.tokens_per_s[i]);
-    }
-    return median(ratios);
+  const auto of = [](const Variant& v, const Variant& base) {
+    return median(ratios(v.tokens_per_s, base.tokens_per_s));
   };
   for (const Variant& v : variants) {
     std::printf("| %s | %.0f | %.2f | %.2f | %.2f | %.2f |\n", v.name.c_str(),
@@ -153,7 +145,7 @@ void print_arrivals(Engine& engine, const Settings& s) {
     options.max_sequences = callers;
     options.prefill_budget = std::max(options.prefill_budget, callers * load.prompt);
     const Model model = engine.load(s.path, options);
-    std::vector<double> together, random, ratios;
+    Samples together, random;
     for (int32_t round = 0; round <= s.rounds; ++round) {
       load.seed = uint32_t(round + 1);
       const double one = arrivals_tokens_per_s(model, load, 0);
@@ -162,10 +154,9 @@ void print_arrivals(Engine& engine, const Settings& s) {
       if (round == 0) continue;  // to warm up
       together.push_back(one);
       random.push_back(other);
-      ratios.push_back(other / one);
     }
     std::printf("| %d | %.0f | %.0f | %.3f |\n", callers, median(together), median(random),
-                median(ratios));
+                median(ratios(random, together)));
     model.async_unload(ShutdownMode::drain, boost::asio::use_future).get();
   }
 }

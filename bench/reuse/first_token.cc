@@ -1,8 +1,8 @@
 #include <cstdio>
 
-#include "bench/reuse/calls.h"
-#include "bench/reuse/samples.h"
+#include "bench/calls.h"
 #include "bench/reuse/tables.h"
+#include "bench/samples.h"
 
 namespace tinyloop::bench {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <thread>
 
-#include "bench/reuse/calls.h"
+#include "bench/calls.h"
 #include "bench/reuse/tables.h"
 
 namespace tinyloop::bench {

@@ -4,10 +4,10 @@
 #include <functional>
 #include <stdexcept>
 
+#include "bench/calls.h"
 #include "bench/reuse/arithmetic.h"
-#include "bench/reuse/calls.h"
-#include "bench/reuse/samples.h"
 #include "bench/reuse/tables.h"
+#include "bench/samples.h"
 
 namespace tinyloop::bench {
 

@@ -3,10 +3,10 @@
 #include <cstdio>
 #include <functional>
 
+#include "bench/calls.h"
 #include "bench/reuse/arithmetic.h"
-#include "bench/reuse/calls.h"
-#include "bench/reuse/samples.h"
 #include "bench/reuse/tables.h"
+#include "bench/samples.h"
 
 namespace tinyloop::bench {
 

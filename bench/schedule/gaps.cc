@@ -8,30 +8,23 @@
 #include <thread>
 #include <vector>
 
+#include "bench/calls.h"
+#include "bench/samples.h"
+
 namespace tinyloop::bench {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 using std::chrono::duration;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 Intervals intervals_of(std::vector<double> us) {
   std::sort(us.begin(), us.end());
   return {us[us.size() / 2], us[us.size() * 99 / 100], us.back()};
 }
 
-GenerateRequest request_of(int32_t prompt, int32_t loops, int32_t tokens) {
-  GenerateRequest request;
-  for (int32_t i = 0; i < prompt; ++i) request.tokens.push_back(1 + i * 7919 % 997);
-  request.config.loops = loops;
-  request.config.max_tokens = tokens;
-  request.config.eos = EosMode::ignore;
-  return request;
+GenerateRequest request_of(const Model& model, int32_t prompt, int32_t loops, int32_t tokens) {
+  return greedy(some_tokens(prompt, model.info().vocab, 1), loops, tokens);
 }
 
 // When each token of a stream came.
@@ -39,7 +32,7 @@ class Arrivals {
  public:
   void note() {
     const std::lock_guard lock(mutex_);
-    times_.push_back(Clock::now());
+    times_.push_back(SteadyClock::now());
   }
   size_t count() const {
     const std::lock_guard lock(mutex_);
@@ -49,7 +42,7 @@ class Arrivals {
     while (count() < tokens) std::this_thread::yield();
   }
   // Microseconds between neighbours of which the second came within [from, to].
-  std::vector<double> intervals(Clock::time_point from, Clock::time_point to) const {
+  std::vector<double> intervals(SteadyClock::time_point from, SteadyClock::time_point to) const {
     const std::lock_guard lock(mutex_);
     std::vector<double> result;
     for (size_t i = 1; i < times_.size(); ++i) {
@@ -61,20 +54,20 @@ class Arrivals {
 
  private:
   mutable std::mutex mutex_;
-  std::vector<Clock::time_point> times_;
+  std::vector<SteadyClock::time_point> times_;
 };
 
 // The prompt's tokens a second, and when it was under way.
 struct Prompt {
-  Clock::time_point from, to;
+  SteadyClock::time_point from, to;
   double tokens_per_s = 0;
 };
 
 Prompt run_prompt(const Model& model, int32_t prompt, int32_t loops) {
   Prompt result;
-  result.from = Clock::now();
-  model.async_generate(request_of(prompt, loops, 1), boost::asio::use_future).get();
-  result.to = Clock::now();
+  result.from = SteadyClock::now();
+  generate(model, request_of(model, prompt, loops, 1));
+  result.to = SteadyClock::now();
   result.tokens_per_s = prompt / duration<double>(result.to - result.from).count();
   return result;
 }
@@ -91,10 +84,10 @@ GapFigures measure_gaps(const Model& model, int32_t prompt, int32_t loops, int32
     boost::asio::cancellation_signal stop;
     const int32_t most = model.info().max_seq_len - 8;
     auto stream = model.async_generate(
-        request_of(8, loops, most), [&arrivals](const StreamChunk&) { arrivals.note(); },
+        request_of(model, 8, loops, most), [&arrivals](const StreamChunk&) { arrivals.note(); },
         boost::asio::bind_cancellation_slot(stop.slot(), boost::asio::use_future));
     arrivals.wait_for(kQuiet / 2);
-    const Clock::time_point quiet = Clock::now();
+    const SteadyClock::time_point quiet = SteadyClock::now();
     arrivals.wait_for(arrivals.count() + kQuiet);
     const Prompt with_stream = run_prompt(model, prompt, loops);
     arrivals.wait_for(arrivals.count() + 2);

@@ -1,4 +1,4 @@
-#include "bench/reuse/samples.h"
+#include "bench/samples.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "bench/reuse/calls.h"
+#include "bench/calls.h"
 
 #include <chrono>
 #include <ctime>
