@@ -24,18 +24,18 @@ void Courier::flush() const noexcept {
     posted_.wait(posted);
 }
 
-void Courier::run() noexcept {
+Loop::Next Courier::turn() noexcept {
   const auto carry = [this](Parcel& parcel) {
     ParcelPtr(&parcel, false)->post();
     posted_.fetch_add(1);
     posted_.notify_all();
   };
-  while (!closed_.load()) {
-    const uint32_t epoch = waker_.epoch();
-    lane_.drain(carry);
-    if (!closed_.load()) waker_.park(epoch);
+  if (closed_.load()) {
+    lane_.close(carry);
+    return {Next::end};
   }
-  lane_.close(carry);
+  lane_.drain(carry);
+  return {Next::sleep};
 }
 
 void Courier::close() noexcept {

@@ -6,14 +6,14 @@
 #include <cstdint>
 
 #include "actors/lane.h"
+#include "actors/loop.h"
 #include "actors/parcel.h"
-#include "actors/waker.h"
 
 namespace tinyloop::actors {
 
-// One an engine, with a thread that calls run(). Not the thread of the handlers without executor:
+// One an engine, with a thread that turns it. Not the thread of the handlers without executor:
 // one of those may wait for a future that only a post elsewhere makes ready.
-class Courier {
+class Courier final : public Loop {
  public:
   Courier() = default;
   Courier(const Courier&) = delete;
@@ -28,8 +28,9 @@ class Courier {
   // Waits until what was sent before has been posted. Not on the courier's thread.
   void flush() const noexcept;
 
-  // The courier's thread; returns after close(), when everything has been posted.
-  void run() noexcept;
+  // Ends after close(), when everything has been posted.
+  Next turn() noexcept override;
+  Waker& waker() noexcept override { return waker_; }
   void close() noexcept;
 
  private:

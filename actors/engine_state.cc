@@ -13,12 +13,12 @@ namespace tinyloop::actors {
 
 namespace {
 
-ContextRef make_context(EngineOptions& options, MakeBackend make_backend) {
+ContextRef make_context(EngineOptions& options, Platform platform) {
   EngineContext context;
   context.log = options.log ? guarded(std::move(options.log)) : default_log();
   context.on_thread_start = std::move(options.on_thread_start);
   context.on_thread_stop = std::move(options.on_thread_stop);
-  context.make_backend = std::move(make_backend);
+  context.platform = std::move(platform);
   return std::make_shared<const EngineContext>(std::move(context));
 }
 
@@ -35,10 +35,10 @@ struct LastOne {
 
 }  // namespace
 
-EngineState::EngineState(EngineOptions options, MakeBackend make_backend)
-    : context_(make_context(options, std::move(make_backend))),
+EngineState::EngineState(EngineOptions options, Platform platform)
+    : context_(make_context(options, std::move(platform))),
       executor_(options.executor ? *options.executor : thread_.emplace(context_).executor()) {
-  courier_thread_.start("tinyloop-post", context_, [courier = courier_] { courier->run(); });
+  courier_thread_.start("tinyloop-post", context_, courier_);
 }
 
 EngineState::~EngineState() {

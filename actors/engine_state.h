@@ -19,7 +19,7 @@ namespace tinyloop::actors {
 
 class EngineState : public std::enable_shared_from_this<EngineState> {
  public:
-  explicit EngineState(EngineOptions options, MakeBackend make_backend = kernels::make_backend);
+  explicit EngineState(EngineOptions options, Platform platform = {});
   ~EngineState();
 
   // Any thread.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "actors/cancel_counts.h"
+#include "actors/clock.h"
 #include "actors/control_lane.h"
 #include "actors/courier.h"
 #include "actors/distributions.h"
@@ -19,9 +20,10 @@ namespace tinyloop::actors {
 
 class Inbox {
  public:
-  // `courier_of_engine` may be null where no replica serves.
-  explicit Inbox(size_t max_queued, std::shared_ptr<Courier> courier_of_engine = nullptr)
-      : mailbox(max_queued), courier(std::move(courier_of_engine)) {}
+  // `courier_of_engine` may be null where no replica serves. The clock must outlive the inbox.
+  explicit Inbox(size_t max_queued, std::shared_ptr<Courier> courier_of_engine = nullptr,
+                 const Clock& clock_of_engine = Clock::steady())
+      : mailbox(max_queued), clock(clock_of_engine), courier(std::move(courier_of_engine)) {}
 
   // Any thread.
   template <class What>
@@ -50,6 +52,7 @@ class Inbox {
   Waker waker;
   CancelCounts cancel_counts;
   Distributions distributions;
+  const Clock& clock;
   const std::shared_ptr<Courier> courier;
 };
 

@@ -31,6 +31,11 @@ void NamedThread::start(const std::string& name, ContextRef context, std::functi
   });
 }
 
+void NamedThread::start(const std::string& name, ContextRef context, std::shared_ptr<Loop> loop) {
+  if (context->platform.take_loop) return context->platform.take_loop(name, std::move(loop));
+  start(name, std::move(context), [loop = std::move(loop)] { run(*loop); });
+}
+
 void NamedThread::join() noexcept {
   if (!thread_.joinable()) return;
   if (is_current()) return let_go();

@@ -10,8 +10,6 @@ namespace tinyloop::actors {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 double microseconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double, std::micro>(time).count();
 }
@@ -24,7 +22,11 @@ Operation::Operation(std::shared_ptr<Inbox> inbox, engine::SequenceRequest check
       loops_(request.loops),
       prompt_tokens_(request.tokens.size()),
       inbox_(std::move(inbox)),
-      submitted_(Clock::now()) {}
+      submitted_(now()) {}
+
+TimePoint Operation::now() const noexcept {
+  return (inbox_ ? inbox_->clock : Clock::steady()).now();
+}
 
 void Operation::request_cancel() noexcept {
   if (cancel_requested_.exchange(true) || !inbox_) return;
@@ -75,32 +77,32 @@ void Operation::send(OnThread thread) noexcept {
 }
 
 void Operation::on_begin() noexcept {
-  begun_ = last_event_ = Clock::now();
+  begun_ = last_event_ = now();
   inbox_->distributions.count_queue(*begun_ - submitted_);
 }
 
 void Operation::on_token(int32_t token, std::string_view text,
                          const PositionLogprobs* logprobs) noexcept {
-  const TimePoint now = Clock::now();
+  const TimePoint time = now();
   if (first_token_) {
-    inbox_->distributions.count_token(now - *last_event_);
+    inbox_->distributions.count_token(time - *last_event_);
   } else {
-    first_token_ = now;
-    inbox_->distributions.count_first_token(now - submitted_);
+    first_token_ = time;
+    inbox_->distributions.count_first_token(time - submitted_);
   }
-  last_event_ = now;
+  last_event_ = time;
   guarded([&] { take_token(token, text, logprobs); });
 }
 
 void Operation::on_finished(FinishReason reason, std::string_view text) noexcept {
-  if (!first_token_) last_event_ = Clock::now();
+  if (!first_token_) last_event_ = now();
   inbox_->distributions.count_request(*last_event_ - submitted_);
   guarded([&] { take_text(text); });
   end({{}, reason});
 }
 
 void Operation::on_failed(const base::Error& error) noexcept {
-  last_event_ = Clock::now();
+  last_event_ = now();
   end({make_error(error), FinishReason::max_tokens});
 }
 
@@ -134,7 +136,7 @@ void Operation::guarded(Take&& take) noexcept {
 }
 
 Timings Operation::timings() const noexcept {
-  const TimePoint last = last_event_.value_or(Clock::now());
+  const TimePoint last = last_event_.value_or(now());
   const TimePoint begun = begun_.value_or(last);
   const TimePoint first = first_token_.value_or(last);
   return {microseconds(begun - submitted_), microseconds(first - begun),

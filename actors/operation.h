@@ -118,6 +118,7 @@ class Operation : public Parcel,
   const size_t prompt_tokens_;
 
  private:
+  TimePoint now() const noexcept;
   CancelPhase cancel_phase() const noexcept;
   CancelPhase late_phase() const noexcept;
   void count_cancel(CancelPhase phase) noexcept;

@@ -35,37 +35,63 @@ Replica::Replica(ContextRef context, std::shared_ptr<Courier> courier, std::stri
     : context_(std::move(context)),
       path_(std::move(path)),
       options_(std::move(options)),
-      inbox_(std::make_shared<Inbox>(size_t(options_.max_queued), std::move(courier))) {}
+      inbox_(std::make_shared<Inbox>(size_t(options_.max_queued), std::move(courier),
+                                     *context_->platform.clock)) {}
+
+// What the replica's thread does: it loads, serves, and gives everything back.
+class Replica::Life final : public Loop {
+ public:
+  Life(ReplicaRef replica, Loaded loaded)
+      : replica_(std::move(replica)), loaded_(std::move(loaded)) {}
+
+  Next turn() noexcept override {
+    if (loaded_) return load();
+    if (actor_) {
+      const Next next = actor_->turn();
+      if (next.kind != Next::end) return next;
+      actor_.reset();
+      engine_.reset();
+      replica_->release_backend();
+    }
+    replica_->end();
+    return {Next::end};
+  }
+  Waker& waker() noexcept override { return replica_->inbox()->waker; }
+
+ private:
+  Next load() noexcept {
+    std::optional<base::Error> error;
+    try {
+      engine_ = replica_->load();
+      actor_.emplace(*replica_, *engine_);
+    } catch (...) {
+      error = current_error("load");
+      engine_.reset();
+      replica_->inbox()->mailbox.close();
+      replica_->release_backend();
+    }
+    // What it holds must not live as long as the replica serves.
+    std::exchange(loaded_, nullptr)(std::move(error));
+    return {};
+  }
+
+  const ReplicaRef replica_;
+  Loaded loaded_;
+  EnginePtr engine_;
+  std::optional<ReplicaActor> actor_;
+};
 
 void Replica::start(const std::string& thread_name, Loaded loaded) {
   thread_.start(thread_name, context_,
-                [self = shared_from_this(), loaded = std::move(loaded)]() mutable {
-                  self->run_thread(std::exchange(loaded, nullptr));
-                });
-}
-
-void Replica::run_thread(Loaded loaded) {
-  EnginePtr engine;
-  std::optional<base::Error> error;
-  try {
-    engine = load();
-  } catch (...) {
-    error = current_error("load");
-    inbox_->mailbox.close();
-    release_backend();
-  }
-  loaded(std::move(error));
-  loaded = nullptr;  // what it holds must not live as long as the replica serves
-  if (engine) serve(std::move(engine));
-  end();
+                std::make_shared<Life>(shared_from_this(), std::move(loaded)));
 }
 
 Replica::EnginePtr Replica::load() {
-  backend_ = context_->make_backend(options_).value();
+  backend_ = context_->platform.make_backend(options_).value();
   auto engine =
       engine::BatchEngine::load(path_, options_, *backend_, ledger_, context_->log).value();
   describe(*engine);
-  loaded_at_ = std::chrono::steady_clock::now();
+  loaded_at_ = inbox_->clock.now();
   auto loading = ReplicaState::loading;
   state_.compare_exchange_strong(loading, ReplicaState::serving);
   return engine;
@@ -89,12 +115,6 @@ void Replica::describe(const engine::BatchEngine& engine) {
            .vocab = limits_.vocab,
            .context_length = limits_.trained_context,
            .max_seq_len = limits_.max_seq_len};
-}
-
-void Replica::serve(EnginePtr engine) {
-  ReplicaActor(*this, *engine).run();
-  engine.reset();
-  release_backend();
 }
 
 // On the replica's thread, like all calls to the backend.
@@ -226,8 +246,7 @@ Statistics Replica::statistics() const {
 
 Metrics Replica::metrics() const {
   Metrics metrics{.model = info_.name, .device = info_.device};
-  metrics.uptime_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - loaded_at_).count();
+  metrics.uptime_s = std::chrono::duration<double>(inbox_->clock.now() - loaded_at_).count();
   metrics.state = state_.load();
   metrics.queued = inbox_->mailbox.queued();
   metrics.active = active_.load();

@@ -82,10 +82,10 @@ class Replica : public std::enable_shared_from_this<Replica> {
     uint64_t launches = 0;
   };
 
-  void run_thread(Loaded loaded);
+  class Life;
+
   EnginePtr load();
   void describe(const engine::BatchEngine& engine);
-  void serve(EnginePtr engine);
   void release_backend();
   void end();
   void set_last_error(const std::string& text);
@@ -99,7 +99,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   mutable std::mutex backend_mutex_;  // between reports and the end of the backend
   std::unique_ptr<kernels::Backend> backend_;
   DeviceWork last_work_;  // of a backend that is gone
-  std::chrono::steady_clock::time_point loaded_at_{};
+  TimePoint loaded_at_{};
   ModelInfo info_;
   engine::RequestLimits limits_;
   std::shared_ptr<const engine::Tokenizer> tokenizer_;

@@ -16,8 +16,8 @@ error_code shutdown_error() {
   return make_error(errc::shutdown, "the model was closed before the request had begun");
 }
 
-error_code deadline_error(const Operation& operation) noexcept {
-  const auto late = std::chrono::steady_clock::now() - *operation.terms.deadline;
+error_code deadline_error(const Operation& operation, TimePoint now) noexcept {
+  const auto late = now - *operation.terms.deadline;
   const auto late_us = std::chrono::duration_cast<std::chrono::microseconds>(late).count();
   try {
     return make_error(errc::deadline_exceeded, "the request had not begun at its deadline, " +
@@ -34,25 +34,25 @@ ReplicaActor::ReplicaActor(Replica& replica, engine::BatchEngine& engine)
 
 ReplicaActor::~ReplicaActor() = default;
 
-void ReplicaActor::run() noexcept {
-  Waker& waker = replica_.inbox()->waker;
-  for (;;) {
-    const uint32_t epoch = waker.epoch();
-    bool worked = true;
-    try {
-      worked = turn();
-    } catch (...) {
-      fail(current_error("replica"));
-    }
-    sweep();
-    if (worked || desk_.has_ready()) continue;
-    if (closing_ && queue_.empty()) return;
-    waker.park(epoch, queue_.next_deadline());
+TimePoint ReplicaActor::now() const noexcept {
+  return replica_.inbox()->clock.now();
+}
+
+Loop::Next ReplicaActor::turn() noexcept {
+  bool worked = true;
+  try {
+    worked = work();
+  } catch (...) {
+    fail(current_error("replica"));
   }
+  sweep();
+  if (worked || desk_.has_ready()) return {};
+  if (closing_ && queue_.empty()) return {Loop::Next::end};
+  return {Loop::Next::sleep, queue_.next_deadline()};
 }
 
 // False: there was nothing to do, and will not be until the bell rings or a deadline passes.
-bool ReplicaActor::turn() {
+bool ReplicaActor::work() {
   follow_close_request();
   receive();
   take_up_parked();
@@ -217,8 +217,10 @@ void ReplicaActor::follow_close_request() {
 }
 
 void ReplicaActor::expire() {
-  const TimePoint time = std::chrono::steady_clock::now();
-  const auto end = [this](const OperationPtr& late) { end_unbegun(*late, deadline_error(*late)); };
+  const TimePoint time = now();
+  const auto end = [&](const OperationPtr& late) {
+    end_unbegun(*late, deadline_error(*late, time));
+  };
   desk_.expire(time, end);
   queue_.expire(time, end);
   for (Operation& operation : active_)
@@ -277,9 +279,9 @@ void ReplicaActor::begin_failed(Operation& operation, const base::Error& error) 
 }
 
 void ReplicaActor::step() {
-  const auto begin = std::chrono::steady_clock::now();
+  const TimePoint begin = now();
   const engine::StepOutcome outcome = engine_.step();
-  replica_.inbox()->distributions.count_step(std::chrono::steady_clock::now() - begin, outcome);
+  replica_.inbox()->distributions.count_step(now() - begin, outcome);
   replica_.counters().count_step(outcome);
   for (Operation& operation : active_) {
     if (operation.pool.pending) desk_.publish(operation);

@@ -2,6 +2,7 @@
 // step, hand out what has ended, and sleep when there is nothing to do.
 #pragma once
 
+#include "actors/loop.h"
 #include "actors/message.h"
 #include "actors/operation.h"
 #include "actors/pool_desk.h"
@@ -21,11 +22,12 @@ class ReplicaActor {
   ReplicaActor(const ReplicaActor&) = delete;
   ReplicaActor& operator=(const ReplicaActor&) = delete;
 
-  // Returns when the replica has been asked to close and every request has completed.
-  void run() noexcept;
+  // Ends when the replica has been asked to close and every request has completed.
+  Loop::Next turn() noexcept;
 
  private:
-  bool turn();
+  bool work();
+  TimePoint now() const noexcept;
 
   // Inbox.
   void receive();

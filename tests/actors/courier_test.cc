@@ -57,7 +57,7 @@ TEST(Courier, CarriesTheRestInTheOrderOfTheSends) {
   const auto strand = asio::make_strand(io);
   Log log;
   Courier courier;
-  std::thread thread([&] { courier.run(); });
+  std::thread thread([&] { run(courier); });
   std::vector<int> sent;
   for (int i = 0; i < 100; ++i) {
     courier.send(*note(i, strand, log));
@@ -77,7 +77,7 @@ TEST(Courier, SendLastKeepsBehindWhatItHasNotPosted) {
   courier.send_last(*note(1, io.get_executor(), log));
   EXPECT_EQ(io.poll(), 0u);
   courier.close();
-  courier.run();
+  run(courier);
   io.restart();
   EXPECT_EQ(io.run(), 1u);
   EXPECT_EQ(log.opened, (std::vector<int>{1}));
@@ -90,7 +90,7 @@ TEST(Courier, NothingIsLeftBehindWhenItEnds) {
   Courier courier;
   courier.send(*note(1, strand, log));
   courier.close();
-  std::thread([&] { courier.run(); }).join();
+  std::thread([&] { run(courier); }).join();
   courier.send(*note(2, strand, log));  // by this thread
   courier.flush();
   io.run();

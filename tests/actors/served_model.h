@@ -185,7 +185,8 @@ inline size_t bytes_of(const GenerateRequest& what) {
 class EngineOn {
  public:
   explicit EngineOn(actors::MakeBackend make_backend)
-      : state_(std::make_shared<actors::EngineState>(quiet(), std::move(make_backend))) {}
+      : state_(std::make_shared<actors::EngineState>(
+            quiet(), actors::Platform{.make_backend = std::move(make_backend)})) {}
   ~EngineOn() {
     state_->close(ShutdownMode::cancel);
     state_->finish();
