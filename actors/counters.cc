@@ -80,6 +80,7 @@ void Counters::count_step(const engine::StepOutcome& step) noexcept {
   block_rows_ += uint64_t(step.block_rows);
   prompt_tokens_ += uint64_t(step.prompt_rows);
   generated_tokens_ += uint64_t(step.generated_tokens);
+  preemptions_ += uint64_t(step.preemptions);
 }
 
 Statistics Counters::snapshot() const noexcept {
@@ -92,7 +93,8 @@ Statistics Counters::snapshot() const noexcept {
           .passes = passes_,
           .block_rows = block_rows_,
           .prompt_tokens = prompt_tokens_,
-          .generated_tokens = generated_tokens_};
+          .generated_tokens = generated_tokens_,
+          .preemptions = preemptions_};
 }
 
 }  // namespace tinyloop::actors

@@ -38,7 +38,7 @@ class Counters {
   Counter invalid_{0}, overloaded_{0}, too_large_{0}, closed_{0}, other_{0};  // of the rejected
   Counter hits_{0}, misses_{0}, tokens_saved_{0};
   Counter ok_{0}, cancelled_{0}, deadline_{0}, failed_{0};
-  Counter passes_{0}, block_rows_{0}, prompt_tokens_{0}, generated_tokens_{0};
+  Counter passes_{0}, block_rows_{0}, prompt_tokens_{0}, generated_tokens_{0}, preemptions_{0};
   Counter out_of_memory_{0}, failures_{0};
 };
 

@@ -72,8 +72,7 @@ class Operation : public Parcel,
   // Replica thread. `request` is moved into the engine at the begin.
   engine::SequenceRequest request;
   Phase phase = Phase::sent;
-  size_t cache_bytes = 0;     // worst case, once queued
-  bool reserved = false;      // cache_bytes are promised to it
+  bool reserved = false;      // K/V budget is promised to it
   engine::SequenceId id = 0;  // once begun
   Outcome outcome;            // once ended
   // A cancel has reached it. Counts where, the first time.

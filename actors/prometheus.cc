@@ -148,6 +148,8 @@ void add_work(Page& page) {
                [](const Metrics& m) { return m.statistics.passes; });
   page.counter("block_rows_total", "Rows that went through the shared block.",
                [](const Metrics& m) { return m.statistics.block_rows; });
+  page.counter("preemptions_total", "Times a request made room for older ones and began again.",
+               [](const Metrics& m) { return m.statistics.preemptions; });
   page.counter("saturated_values_total", "Finds of numbers beyond FP16.",
                [](const Metrics& m) { return m.statistics.saturated_values; });
   page.counter("device_launches_total", "Kernels and graphs started on the device.",

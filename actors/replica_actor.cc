@@ -7,6 +7,7 @@
 #include "actors/error.h"
 #include "actors/replica.h"
 #include "base/check.h"
+#include "engine/rank.h"
 
 namespace tinyloop::actors {
 
@@ -30,9 +31,13 @@ error_code deadline_error(const Operation& operation, TimePoint now) noexcept {
 }  // namespace
 
 ReplicaActor::ReplicaActor(Replica& replica, engine::BatchEngine& engine)
-    : replica_(replica), engine_(engine), desk_(engine), queue_(engine, replica.cache_budget()) {}
+    : replica_(replica), engine_(engine), desk_(engine), queue_(engine, replica.cache_budget()) {
+  engine_.set_relief([this] { return relieve(); });
+}
 
-ReplicaActor::~ReplicaActor() = default;
+ReplicaActor::~ReplicaActor() {
+  engine_.set_relief({});
+}
 
 TimePoint ReplicaActor::now() const noexcept {
   return replica_.inbox()->clock.now();
@@ -74,6 +79,7 @@ void ReplicaActor::receive() {
 // Nothing may be thrown from here: the messages behind this one must be taken, too.
 void ReplicaActor::take(Run& message) {
   Operation& operation = *message.operation;
+  operation.request.rank = engine::rank(arrivals_++, operation.request.config.priority);
   try {
     accept(operation);
   } catch (const std::bad_alloc&) {
@@ -247,7 +253,7 @@ void ReplicaActor::begin() {
 }
 
 void ReplicaActor::begin_all() {
-  while (engine_.has_room()) {
+  for (;;) {
     OperationPtr operation = queue_.pop();
     if (!operation) {
       // Others who run will give back what they have; nobody does when no one runs.
@@ -256,6 +262,12 @@ void ReplicaActor::begin_all() {
     }
     begin_one(std::move(operation));
   }
+}
+
+// The engine finds no page for a request that runs. Promises to others go first, then prefixes that
+// can be computed again.
+bool ReplicaActor::relieve() {
+  return queue_.take_back_last() || desk_.yield_one();
 }
 
 void ReplicaActor::begin_one(OperationPtr operation) {

@@ -43,6 +43,8 @@ class ReplicaActor {
   void cancel(Operation& operation);
   void follow_close_request();
 
+  bool relieve();
+
   // One turn's work.
   void take_up_parked();
   void expire();
@@ -62,7 +64,8 @@ class ReplicaActor {
   engine::BatchEngine& engine_;
   PoolDesk desk_;
   RequestQueue queue_;
-  OperationList active_;  // begun, held alive
+  OperationList active_;   // begun, held alive
+  uint64_t arrivals_ = 0;  // requests taken from the inbox
   bool closing_ = false;
   std::optional<base::Error> failure_;
 };

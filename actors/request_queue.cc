@@ -1,15 +1,17 @@
 #include "actors/request_queue.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 namespace tinyloop::actors {
 
 namespace {
 
-std::string figures(const Operation& operation, size_t cache_budget) {
-  return "the request needs " + std::to_string(operation.cache_bytes) + " bytes of K/V pages" +
-         (operation.request.base ? ", its prefix included, for " : " for ") +
+std::string of_the_budget(const Operation& operation, size_t bytes, const char* what,
+                          size_t cache_budget) {
+  return "the request needs " + std::to_string(bytes) + " bytes of K/V pages" +
+         (operation.request.base ? ", its prefix included, " : " ") + what + ", for " +
          std::to_string(operation.request.max_positions()) + " positions at " +
          std::to_string(operation.request.loops) + " loops, cache_budget_bytes is " +
          std::to_string(cache_budget);
@@ -25,46 +27,91 @@ RequestQueue::~RequestQueue() {
 }
 
 std::optional<base::Error> RequestQueue::accept(Operation& operation) {
-  operation.cache_bytes = engine_.cache_bytes(operation.request);
-  if (!engine_.could_ever_fit(operation.cache_bytes)) {
-    return base::Error{errc::out_of_memory, figures(operation, cache_budget_)};
+  const size_t most = engine_.cache_bytes(operation.request);
+  if (!engine_.could_ever_fit(most)) {
+    return base::Error{errc::out_of_memory,
+                       of_the_budget(operation, most, "in all", cache_budget_)};
   }
-  const bool funded = unfunded_.empty() && reserve(operation);
+  const auto place = place_of(operation);
+  const bool funded = reserve_at(place, operation);
   if (!funded && operation.terms.when_full == WhenFull::fail) {
-    return base::Error{errc::overloaded, figures(operation, cache_budget_) +
-                                             ", too much of it is promised to others; " +
-                                             std::to_string(size()) + " requests are queued"};
+    const size_t first = engine_.admission_bytes(operation.request);
+    return base::Error{errc::overloaded,
+                       of_the_budget(operation, first, "to begin", cache_budget_) +
+                           ", too much of it is promised to others; " + std::to_string(size()) +
+                           " requests are queued"};
   }
   operation.phase = Phase::queued;
-  (funded ? funded_ : unfunded_).push_back(*OperationPtr(&operation).detach());
+  waiting_.insert(place, *OperationPtr(&operation).detach());
   note_deadline(operation);
   return std::nullopt;
 }
 
-OperationPtr RequestQueue::pop() {
-  if (funded_.empty() && !unfunded_.empty() && reserve(unfunded_.front())) {
-    funded_.splice(funded_.end(), unfunded_, unfunded_.begin());
+// Behind all that go before it, and behind its equals.
+OperationList::iterator RequestQueue::place_of(const Operation& operation) {
+  auto place = waiting_.end();
+  while (place != waiting_.begin() && std::prev(place)->request.rank > operation.request.rank) {
+    --place;
   }
-  if (funded_.empty()) return nullptr;
-  Operation& operation = funded_.front();
-  funded_.pop_front();
+  return place;
+}
+
+// Those behind give back what they were promised, the last one first, if it helps.
+bool RequestQueue::reserve_at(OperationList::iterator place, Operation& operation) {
+  if (!engine_.may_have_budget(operation.request.rank)) return false;
+  if (place != waiting_.begin() && !std::prev(place)->reserved) return false;
+  if (reserve(operation)) return true;
+  bool funded = false;
+  auto last = waiting_.end();
+  while (!funded && last != place) {
+    --last;
+    if (!last->reserved) continue;
+    last->reserved = false;
+    last->request.funding = {};
+    funded = reserve(operation);
+  }
+  // What is left of it goes to them again, as far as it goes.
+  for (; last != waiting_.end(); ++last) {
+    if (!last->reserved && !reserve(*last)) break;
+  }
+  return funded;
+}
+
+OperationPtr RequestQueue::pop() {
+  if (waiting_.empty()) return nullptr;
+  Operation& operation = waiting_.front();
+  if (!engine_.has_room(operation.request.rank)) return nullptr;
+  if (!operation.reserved && !reserve(operation)) return nullptr;
+  waiting_.pop_front();
   return {&operation, false};
 }
 
 OperationPtr RequestQueue::pop_stranded() {
-  for (Operation& operation : unfunded_) {
+  for (Operation& operation : waiting_) {
+    if (operation.reserved) continue;
     if (operation.terms.when_full == WhenFull::wait_for_requests) return remove(operation);
   }
   return nullptr;
 }
 
 base::Error RequestQueue::stranded_error(const Operation& operation) const {
-  return {errc::out_of_memory, figures(operation, cache_budget_) + ", reuse handles hold the rest"};
+  const size_t first = engine_.admission_bytes(operation.request);
+  return {errc::out_of_memory, of_the_budget(operation, first, "to begin", cache_budget_) +
+                                   ", reuse handles hold the rest"};
+}
+
+bool RequestQueue::take_back_last() noexcept {
+  for (auto it = waiting_.rbegin(); it != waiting_.rend(); ++it) {
+    if (!it->reserved) continue;
+    it->reserved = false;
+    it->request.funding = {};
+    return true;
+  }
+  return false;
 }
 
 OperationPtr RequestQueue::remove(Operation& operation) {
-  OperationList& list = operation.reserved ? funded_ : unfunded_;
-  list.erase(list.iterator_to(operation));
+  waiting_.erase(waiting_.iterator_to(operation));
   operation.reserved = false;
   operation.request.let_go();
   return {&operation, false};

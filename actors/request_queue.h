@@ -1,31 +1,32 @@
-// The requests a replica has accepted and not begun, in the order in which it took them from its
-// inbox. Replica thread only.
+// Accepted requests that have not begun, and the room that is promised to them.
+//
+// They stand in the order of their ranks. K/V budget is promised from the front: whoever has its
+// share stands before all who have not, so nobody overtakes a request that waits for budget, save
+// by its priority. What is promised here may be taken back, for requests that run or that go first.
 #pragma once
 
 #include <optional>
 
 #include "actors/operation.h"
 #include "base/error.h"
+#include "engine/batch_engine.h"
 
 namespace tinyloop::actors {
 
-// A request in the queue either holds a reservation of its worst-case K/V bytes ("funded") or waits
-// for one. The funded come first: once somebody waits for budget, nobody who comes later is funded
-// before, so a large request is not starved by small ones.
 class RequestQueue {
  public:
-  // `engine` must outlive the queue.
+  // `cache_budget`: ModelOptions::cache_budget_bytes, for messages.
   RequestQueue(engine::BatchEngine& engine, size_t cache_budget);
   ~RequestQueue();
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
-  // Queues the operation and holds it alive, or says why not: out_of_memory if the budget could
-  // never hold it, overloaded if it cannot now and the request does not wait.
+  // Takes the request in, or says why not: out_of_memory, it can never fit; overloaded, there is no
+  // room for it at the moment and it does not want to wait. request.rank must be set.
   std::optional<base::Error> accept(Operation& operation);
 
-  // The next request to begin, taken out; null if there is none, or none is funded. Its reservation
-  // is the caller's.
+  // The first request, if it has its share of the budget or can have it now, and if the engine has
+  // a place for it. Its reservation is the caller's.
   OperationPtr pop();
 
   // The first of those that wait for requests alone, taken out; null if there is none. For when no
@@ -33,6 +34,9 @@ class RequestQueue {
   OperationPtr pop_stranded();
   // What such a request is told.
   base::Error stranded_error(const Operation& operation) const;
+
+  // Takes back what was promised to the last that was promised anything. False: nobody was.
+  bool take_back_last() noexcept;
 
   // Takes a request out and gives its reservation back.
   OperationPtr remove(Operation& operation);
@@ -42,14 +46,12 @@ class RequestQueue {
   void expire(TimePoint now, Visit&& visit) {
     if (!next_deadline_ || *next_deadline_ > now) return;
     next_deadline_.reset();
-    for (OperationList* list : {&funded_, &unfunded_}) {
-      for (auto it = list->begin(); it != list->end();) {
-        Operation& operation = *it++;
-        if (operation.is_past_deadline(now)) {
-          visit(remove(operation));
-        } else {
-          note_deadline(operation);
-        }
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      Operation& operation = *it++;
+      if (operation.is_past_deadline(now)) {
+        visit(remove(operation));
+      } else {
+        note_deadline(operation);
       }
     }
   }
@@ -57,43 +59,40 @@ class RequestQueue {
   // Calls visit(OperationPtr) for every request, each taken out as by remove().
   template <class Visit>
   void clear(Visit&& visit) {
-    while (!unfunded_.empty()) visit(remove(unfunded_.back()));
-    while (!funded_.empty()) visit(remove(funded_.back()));
+    while (!waiting_.empty()) visit(remove(waiting_.back()));
   }
-  // The same for an engine that has failed, in the order in which they came.
+  // The same for an engine that has failed, in the order in which they would have begun.
   template <class Visit>
   void abandon(Visit&& visit) noexcept {
     let_go();
-    for (OperationList* list : {&funded_, &unfunded_}) {
-      while (!list->empty()) {
-        Operation& operation = list->front();
-        list->pop_front();
-        visit(OperationPtr(&operation, false));
-      }
+    while (!waiting_.empty()) {
+      Operation& operation = waiting_.front();
+      waiting_.pop_front();
+      visit(OperationPtr(&operation, false));
     }
   }
   // Gives back what the requests hold of the engine; they are to be abandoned.
   void let_go() noexcept {
-    for (OperationList* list : {&funded_, &unfunded_}) {
-      for (Operation& operation : *list) {
-        operation.reserved = false;
-        operation.request.let_go();
-      }
+    for (Operation& operation : waiting_) {
+      operation.reserved = false;
+      operation.request.let_go();
     }
   }
 
   // Nothing in here expires before; unset: nothing ever does.
   const std::optional<TimePoint>& next_deadline() const noexcept { return next_deadline_; }
-  bool empty() const noexcept { return funded_.empty() && unfunded_.empty(); }
-  size_t size() const noexcept { return funded_.size() + unfunded_.size(); }
+  bool empty() const noexcept { return waiting_.empty(); }
+  size_t size() const noexcept { return waiting_.size(); }
 
  private:
+  OperationList::iterator place_of(const Operation& operation);
+  bool reserve_at(OperationList::iterator place, Operation& operation);
   bool reserve(Operation& operation);
   void note_deadline(const Operation& operation);
 
   engine::BatchEngine& engine_;
   const size_t cache_budget_;
-  OperationList funded_, unfunded_;
+  OperationList waiting_;
   std::optional<TimePoint> next_deadline_;  // nothing in the queue expires before
 };
 

@@ -104,8 +104,7 @@ Checked check(const Replica& replica, const DeepenRequest& request) {
   if (!request.handle) throw base::Failure(errc::invalid_argument, "handle: empty");
   const Handle& handle = *request.handle.ref();
   LeaseRef base = lease_of(replica, handle);
-  return {engine::check_deepen(handle.terms(), request.loops, replica.limits()).value(),
-          std::move(base)};
+  return {engine::check_deepen(handle.terms(), request, replica.limits()).value(), std::move(base)};
 }
 
 Operation::Terms terms_of(const GenerateRequest& request) {

@@ -57,6 +57,7 @@ class BatchEngine::Impl final : public LogitsSink {
                 .schedule = options.schedule,
                 .cost = engine::pass_cost(weights_, backend.pace())},
         max_sequences_(size_t(options.max_sequences)),
+        reserve_tokens_(options.reserve_tokens),
         runs_ahead_(backend.runs_ahead()),
         cache_(backend.memory(), ledger, spec_.schedule(),
                backend.kv_layout(spec_.kv_heads, spec_.head_dim), options.cache_budget_bytes),
@@ -67,6 +68,7 @@ class BatchEngine::Impl final : public LogitsSink {
         sampler_(size_t(spec_.vocab)),
         log_(log) {
     sequences_.reserve(max_sequences_);
+    preempted_.reserve(max_sequences_);
     verdicts_.reserve(max_sequences_);
     progress_.reserve(max_sequences_);
     entrance_.reserve(max_sequences_);
@@ -76,8 +78,15 @@ class BatchEngine::Impl final : public LogitsSink {
   void on_row(int32_t chunk, int32_t position, std::span<const float> logits) override;
   void on_pick(int32_t chunk, int32_t position, int32_t token) override;
 
-  CacheDemand demand(const SequenceRequest& request) const;
-  bool try_reserve(SequenceRequest& request);
+  // Of a request that generates so many tokens.
+  CacheDemand demand(const SequenceRequest& request, int32_t generated) const;
+  CacheDemand admission_demand(const SequenceRequest& request) const {
+    return demand(request, reserve_tokens_);
+  }
+  std::optional<Funding> reserve(const SequenceRequest& request, const CacheDemand& demand);
+  bool has_room(int64_t rank) const;
+  bool may_have_budget(int64_t rank) const;
+  void memory_came_back() { memory_came_back_ = true; }
   SequenceId admit(SequenceRequest request, SequenceClient& client);
   void finish(SequenceId id, FinishReason reason);
   void fail_all(const base::Error& error) noexcept;
@@ -91,10 +100,13 @@ class BatchEngine::Impl final : public LogitsSink {
   RequestLimits limits_;
   const PlannerPolicy policy_;
   size_t max_sequences_;
+  const int32_t reserve_tokens_;
   const bool runs_ahead_;
   KvCache cache_;
   PrefixStore prefixes_;
-  std::vector<std::unique_ptr<Sequence>> sequences_;  // in order of admission
+  std::vector<std::unique_ptr<Sequence>> sequences_;  // with their pages
+  std::vector<std::unique_ptr<Sequence>> preempted_;  // without, by rank
+  std::function<bool()> relief_;
   std::function<void(const StepPlan&)> plan_observer_;
   LogitsObserver logits_observer_;
 
@@ -103,7 +115,13 @@ class BatchEngine::Impl final : public LogitsSink {
   void reserve_plan_for(const SequenceRequest& newcomer);
   CachedPrefixRef make_kept(const SequenceRequest& request, SequenceClient& client);
   void decide_pass();
+  bool bind_entries();
+  std::optional<base::Error> bind(const Decision& decision);
   void unbind_entries();
+  bool relieve() { return relief_ && relief_(); }
+  void preempt_for(size_t index, const base::Error& error);
+  void restart_preempted();
+  bool restart_first();
   void build_plan();
   void require_logits();
   bool run_pass(StepOutcome& outcome);
@@ -122,6 +140,8 @@ class BatchEngine::Impl final : public LogitsSink {
   uint64_t clock_ = 0;  // orders sequences at the planner's entrance
   uint64_t pass_ = 0;
   bool warned_context_ = false;
+  bool memory_came_back_ = false;  // since a preempted sequence last found none
+  int32_t preemptions_ = 0;
 
   Cycle cycle_;  // of passes, as the last one has left it
   // Of the pass at hand; kept for their capacity.
@@ -140,21 +160,28 @@ class BatchEngine::Impl final : public LogitsSink {
 
 // ---- Requests ----------------------------------------------------------------------------------
 
-CacheDemand BatchEngine::Impl::demand(const SequenceRequest& request) const {
-  return cache_demand(request, prefixes_.sizes(), most_rows());
+CacheDemand BatchEngine::Impl::demand(const SequenceRequest& request, int32_t generated) const {
+  return cache_demand(request, prefixes_.sizes(), most_rows(), request.positions_with(generated));
 }
 
-bool BatchEngine::Impl::try_reserve(SequenceRequest& request) {
-  const CacheDemand demand = this->demand(request);
+std::optional<Funding> BatchEngine::Impl::reserve(const SequenceRequest& request,
+                                                  const CacheDemand& demand) {
   Funding funding;
   if (demand.lendable > 0) funding.borrow(request.base->capacity(), demand.lendable);
-  if (!funding.pages.try_take(cache_, demand.own - funding.pages.bytes())) return false;
-  request.funding = std::move(funding);
-  return true;
+  if (!funding.pages.try_take(cache_, demand.own - funding.pages.bytes())) return std::nullopt;
+  return funding;
+}
+
+bool BatchEngine::Impl::has_room(int64_t rank) const {
+  return sequences_.size() + preempted_.size() < max_sequences_ && may_have_budget(rank);
+}
+
+bool BatchEngine::Impl::may_have_budget(int64_t rank) const {
+  return preempted_.empty() || rank < preempted_.front()->request().rank;
 }
 
 SequenceId BatchEngine::Impl::admit(SequenceRequest request, SequenceClient& client) {
-  TINYLOOP_CHECK(sequences_.size() < max_sequences_);
+  TINYLOOP_CHECK(sequences_.size() + preempted_.size() < max_sequences_);
   if (!warned_context_ && request.max_positions() > limits_.trained_context && log_) {
     warned_context_ = true;
     log_(base::LogLevel::warning, "a request goes past the model's trained context of " +
@@ -193,7 +220,9 @@ void BatchEngine::Impl::reserve_plan_for(const SequenceRequest& newcomer) {
     room.copies += request.most_copies();
   };
   add(newcomer);
-  for (const auto& sequence : sequences_) add(sequence->request());
+  for (const auto* group : {&sequences_, &preempted_}) {
+    for (const auto& sequence : *group) add(sequence->request());
+  }
   reserve_plan(plan_, room);
 }
 
@@ -201,19 +230,29 @@ void BatchEngine::Impl::finish(SequenceId id, FinishReason reason) {
   for (size_t i = 0; i < sequences_.size(); ++i) {
     if (sequences_[i]->id() == id) return end(i, reason);
   }
+  for (size_t i = 0; i < preempted_.size(); ++i) {
+    if (preempted_[i]->id() != id) continue;
+    const std::unique_ptr<Sequence> sequence = std::move(preempted_[i]);
+    preempted_.erase(preempted_.begin() + ptrdiff_t(i));
+    sequence->release_memory();
+    cache_.publish();
+    return sequence->finish(reason);
+  }
 }
 
 // Also called when the counts may be broken: everyone is told, whatever else goes wrong.
 void BatchEngine::Impl::fail_all(const base::Error& error) noexcept {
-  while (!sequences_.empty()) {
-    const std::unique_ptr<Sequence> sequence = std::move(sequences_.back());
-    sequences_.pop_back();
-    slots_.give_back(sequence->slots());
-    try {
-      sequence->release_memory();
-    } catch (const base::Failure&) {
+  for (auto* group : {&preempted_, &sequences_}) {
+    while (!group->empty()) {
+      const std::unique_ptr<Sequence> sequence = std::move(group->back());
+      group->pop_back();
+      slots_.give_back(sequence->slots());
+      try {
+        sequence->release_memory();
+      } catch (const base::Failure&) {
+      }
+      sequence->client().on_failed(error);
     }
-    sequence->client().on_failed(error);
   }
   cache_.publish();
 }
@@ -223,9 +262,11 @@ void BatchEngine::Impl::fail_all(const base::Error& error) noexcept {
 StepOutcome BatchEngine::Impl::step() {
   StepOutcome outcome;
   finish_idle();
+  restart_preempted();
   runner_.begin();
   while (run_pass(outcome) && runs_ahead_) runner_.start();
   runner_.finish();
+  outcome.preemptions = std::exchange(preemptions_, 0);
   return outcome;
 }
 
@@ -240,25 +281,92 @@ bool BatchEngine::Impl::run_pass(StepOutcome& outcome) {
   return commit(outcome);
 }
 
-// Decides until every sequence that enters has its memory; one that can not get it fails, alone.
+// Decides until every sequence that enters has its memory. What is given back here may still be
+// read by passes that have been started: those that write it again run behind them.
 void BatchEngine::Impl::decide_pass() {
   require_logits();
   Cycle next_cycle;
-  for (bool settled = false; !settled;) {
+  do {
     progress_.clear();
     for (const auto& sequence : sequences_) progress_.push_back(sequence->progress());
     next_cycle = decide(progress_, policy_, cycle_, entrance_, decisions_);
-    settled = true;
-    for (const Decision& d : decisions_) {
-      Sequence& sequence = *sequences_[size_t(d.sequence)];
-      if (!d.enters || bind_entry(d, sequence, slots_)) continue;
+  } while (!bind_entries());
+  cycle_ = next_cycle;
+}
+
+// False: one found no memory, and the sequences are not what was decided on any more.
+bool BatchEngine::Impl::bind_entries() {
+  for (const Decision& d : decisions_) {
+    if (!d.enters) continue;
+    while (const auto shortage = bind(d)) {
+      if (relieve()) continue;
       unbind_entries();
-      fail(size_t(d.sequence), {errc::out_of_memory, "K/V pages: the device has no more memory"});
-      settled = false;
-      break;
+      preempt_for(size_t(d.sequence), *shortage);
+      return false;
     }
   }
-  cycle_ = next_cycle;
+  return true;
+}
+
+std::optional<base::Error> BatchEngine::Impl::bind(const Decision& decision) {
+  Sequence& sequence = *sequences_[size_t(decision.sequence)];
+  if (!sequence.cache().fund(sequence.written_by(decision.rows))) {
+    return base::Error{errc::out_of_memory,
+                       "K/V pages: " + std::to_string(cache_.budget() - cache_.committed()) +
+                           " bytes of cache_budget_bytes " + std::to_string(cache_.budget()) +
+                           " are left, reuse handles hold the rest"};
+  }
+  if (bind_entry(decision, sequence, slots_)) return std::nullopt;
+  return base::Error{errc::out_of_memory, "K/V pages: the device has no more memory"};
+}
+
+// The newest sequence makes room for the one at `index`, which may be that one itself.
+void BatchEngine::Impl::preempt_for(size_t index, const base::Error& error) {
+  if (sequences_.size() == 1) return fail(index, error);
+  const auto later = [](const auto& a, const auto& b) {
+    return std::pair(a->request().rank, a->id()) < std::pair(b->request().rank, b->id());
+  };
+  const auto newest = std::max_element(sequences_.begin(), sequences_.end(), later);
+  std::unique_ptr<Sequence> sequence = std::move(*newest);
+  sequences_.erase(newest);
+  slots_.give_back(sequence->slots());
+  sequence->suspend();
+  const auto place = std::upper_bound(preempted_.begin(), preempted_.end(), sequence, later);
+  preempted_.insert(place, std::move(sequence));
+  memory_came_back_ = false;  // what it gave back is for those in progress
+  ++preemptions_;
+  cache_.publish();
+}
+
+// The first by rank begins again once memory has come back: not before, or it would take what the
+// others are about to need, and be preempted again.
+void BatchEngine::Impl::restart_preempted() {
+  while (!preempted_.empty() && (sequences_.empty() || memory_came_back_)) {
+    if (restart_first()) continue;
+    memory_came_back_ = false;
+    if (!sequences_.empty() || relieve()) continue;
+    // Nobody is left who could give anything back.
+    const std::unique_ptr<Sequence> sequence = std::move(preempted_.front());
+    preempted_.erase(preempted_.begin());
+    sequence->release_memory();
+    cache_.publish();
+    sequence->client().on_failed(
+        {errc::out_of_memory,
+         "K/V pages: reuse handles hold what the request would need to go on"});
+  }
+}
+
+bool BatchEngine::Impl::restart_first() {
+  Sequence& sequence = *preempted_.front();
+  const int64_t generated = int64_t{sequence.generated()} + reserve_tokens_;
+  auto funding =
+      reserve(sequence.request(),
+              demand(sequence.request(), int32_t(std::min<int64_t>(generated, INT32_MAX))));
+  if (!funding) return false;
+  sequence.restart(std::move(*funding), clock_++);
+  sequences_.push_back(std::move(preempted_.front()));
+  preempted_.erase(preempted_.begin());
+  return true;
 }
 
 // Takes back the slots of rows that were about to enter; pages already bound stay with them.
@@ -365,6 +473,7 @@ std::unique_ptr<Sequence> BatchEngine::Impl::retire(size_t index) {
   slots_.give_back(sequence->slots());
   sequence->release_memory();
   cache_.publish();
+  memory_came_back();
   return sequence;
 }
 
@@ -429,14 +538,22 @@ std::shared_ptr<const Tokenizer> BatchEngine::tokenizer() const {
   return impl_->tokenizer_;
 }
 size_t BatchEngine::cache_bytes(const SequenceRequest& request) const {
-  return impl_->demand(request).least_budget();
+  return impl_->demand(request, request.config.max_tokens).least_budget();
+}
+size_t BatchEngine::admission_bytes(const SequenceRequest& request) const {
+  return impl_->admission_demand(request).least_budget();
 }
 
 bool BatchEngine::could_ever_fit(size_t bytes) const {
   return bytes <= impl_->cache_.budget();
 }
 bool BatchEngine::try_reserve(SequenceRequest& request) {
-  return impl_->try_reserve(request);
+  auto funding = impl_->reserve(request, impl_->admission_demand(request));
+  if (funding) request.funding = std::move(*funding);
+  return funding.has_value();
+}
+void BatchEngine::set_relief(std::function<bool()> relief) {
+  impl_->relief_ = std::move(relief);
 }
 CachedPrefixRef BatchEngine::find_prefix(PrefixId id) const {
   return impl_->prefixes_.find(id);
@@ -444,6 +561,7 @@ CachedPrefixRef BatchEngine::find_prefix(PrefixId id) const {
 void BatchEngine::drop_prefix(PrefixId id) {
   impl_->prefixes_.drop(id);
   impl_->cache_.publish();
+  impl_->memory_came_back();
 }
 const PrefixSizes& BatchEngine::prefix_sizes() const {
   return impl_->prefixes_.sizes();
@@ -451,6 +569,7 @@ const PrefixSizes& BatchEngine::prefix_sizes() const {
 void BatchEngine::drop_prefixes() noexcept {
   impl_->prefixes_.drop_all();
   impl_->cache_.publish();
+  impl_->memory_came_back();
 }
 HandleExcess BatchEngine::handle_excess(const PrefixShape& shape) const {
   return impl_->prefixes_.excess(shape);
@@ -458,11 +577,17 @@ HandleExcess BatchEngine::handle_excess(const PrefixShape& shape) const {
 const PassCost& BatchEngine::pass_cost() const {
   return impl_->policy_.cost;
 }
-bool BatchEngine::has_room() const {
-  return active() < impl_->max_sequences_;
+bool BatchEngine::has_room(int64_t rank) const {
+  return impl_->has_room(rank);
+}
+bool BatchEngine::may_have_budget(int64_t rank) const {
+  return impl_->may_have_budget(rank);
 }
 size_t BatchEngine::active() const {
-  return impl_->sequences_.size();
+  return impl_->sequences_.size() + impl_->preempted_.size();
+}
+size_t BatchEngine::preempted() const {
+  return impl_->preempted_.size();
 }
 SequenceId BatchEngine::admit(SequenceRequest request, SequenceClient& client) {
   return impl_->admit(std::move(request), client);

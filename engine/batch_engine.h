@@ -31,6 +31,7 @@ struct StepOutcome {
   int32_t block_rows = 0;   // rows that went through the shared block, over all passes
   int32_t prompt_rows = 0;  // rows that entered as prompt
   int32_t generated_tokens = 0;
+  int32_t preemptions = 0;
 };
 
 class BatchEngine {
@@ -50,19 +51,33 @@ class BatchEngine {
   const ModelSpec& spec() const;  // its `tensors` are empty: they end with the file
   const PassCost& pass_cost() const;
   std::shared_ptr<const Tokenizer> tokenizer() const;  // null: the file has none
-  // The worst-case K/V bytes of a request, in whole pages: its own, and those of the prefix that it
-  // begins with, which nobody else can give back meanwhile.
+  // K/V bytes of a request, in whole pages: its own, and those of the prefix that it begins with,
+  // which nobody else can give back meanwhile. Of all its tokens, and of those that are reserved
+  // for at admission (ModelOptions::reserve_tokens).
   size_t cache_bytes(const SequenceRequest& request) const;
+  size_t admission_bytes(const SequenceRequest& request) const;
 
   // Budget for K/V pages. A request must hold its reservation before it is admitted; it is given
   // back when the sequence ends, or by SequenceRequest::let_go before that. False: there is no room
   // at the moment.
   bool could_ever_fit(size_t bytes) const;
   bool try_reserve(SequenceRequest& request);
+  // Called by step() where the budget or the device has no page for rows that are to enter: gives
+  // something back that no sequence in progress needs, and says whether there was anything. It may
+  // call drop_prefix() and nothing else of the engine. Without it, or once it says no, the sequence
+  // of the last rank is preempted: it gives back all it has, and begins again when memory has come
+  // back, or when nobody else is in progress. One that is alone and finds no page fails.
+  void set_relief(std::function<bool()> relief);
 
-  // Sequences in progress, at most ModelOptions::max_sequences.
-  bool has_room() const;
+  // Sequences in progress, at most ModelOptions::max_sequences: whether one more of that rank may
+  // join. Those who were preempted are among them, and nobody behind them may.
+  bool has_room(int64_t rank) const;
+  // Whether budget may be promised to a request of that rank: what there is of it is for those who
+  // were preempted and go before it.
+  bool may_have_budget(int64_t rank) const;
   size_t active() const;
+  // How many of them are preempted at the moment.
+  size_t preempted() const;
   // Takes over the request and its reservation. `client` must stay alive until it has been told
   // the end. Throws base::Failure(out_of_memory, overloaded) where a prefix to keep finds no room,
   // and std::bad_alloc; then the sequence was not admitted and its reservation has been given back.

@@ -8,14 +8,15 @@ namespace {
 
 class Demand {
  public:
-  Demand(const SequenceRequest& request, const PrefixSizes& sizes, int32_t chunk_rows)
-      : request_(request), sizes_(sizes), chunk_rows_(chunk_rows) {}
+  Demand(const SequenceRequest& request, const PrefixSizes& sizes, int32_t chunk_rows,
+         int32_t positions)
+      : request_(request), sizes_(sizes), chunk_rows_(chunk_rows), positions_(positions) {}
 
   CacheDemand fresh() const {
     // A snapshot behind the loop is all that such a prefix wants of its rows.
     const size_t unused = keeps(PrefixState::loop_rows) ? sizes_.coda_page : 0;
     const size_t place = sizes_.place(request_.loops) - unused;
-    return {.own = places(request_.max_positions()) * place + kept()};
+    return {.own = places(positions_) * place + kept()};
   }
 
   // Pages behind the shared ones, and a copy of the last shared page where it is not full.
@@ -26,7 +27,7 @@ class Demand {
   CacheDemand resumed() const {
     const int32_t behind = request_.base->shape().loops;
     const size_t prelude = sizes_.prelude_page, coda = sizes_.coda_page, loop = sizes_.loop_page;
-    const size_t prefix = places(request_.base_positions), all = places(request_.max_positions());
+    const size_t prefix = places(request_.base_positions), all = places(positions_);
     const auto deeper = size_t(std::max(0, request_.loops - behind));
     const auto below = size_t(std::min(request_.loops, behind));
     const size_t prefix_alone =
@@ -47,11 +48,11 @@ class Demand {
 
   // Places that are written behind what it shares, and how many of them are held at once.
   size_t written() const {
-    if (request_.max_positions() == request_.base_positions) return 0;
+    if (positions_ == request_.base_positions) return 0;
     const int32_t shared = request_.base_positions / kernels::kPagePositions;
-    return size_t(pages_for(request_.max_positions()) - shared);
+    return size_t(pages_for(positions_) - shared);
   }
-  size_t tail() const { return std::min(written(), places(request_.max_positions())); }
+  size_t tail() const { return std::min(written(), places(positions_)); }
 
   bool keeps(PrefixState state) const { return request_.keep && request_.keep->state == state; }
 
@@ -68,13 +69,14 @@ class Demand {
   const SequenceRequest& request_;
   const PrefixSizes& sizes_;
   const int32_t chunk_rows_;
+  const int32_t positions_;
 };
 
 }  // namespace
 
 CacheDemand cache_demand(const SequenceRequest& request, const PrefixSizes& sizes,
-                         int32_t chunk_rows) {
-  const Demand demand(request, sizes, chunk_rows);
+                         int32_t chunk_rows, int32_t positions) {
+  const Demand demand(request, sizes, chunk_rows, positions);
   if (!request.base) return demand.fresh();
   CacheDemand result = request.resumes() ? demand.resumed() : demand.shared();
   const PrefixBytes base = sizes.bytes_of(request.base->shape());

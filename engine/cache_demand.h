@@ -1,4 +1,4 @@
-// What a request needs of the K/V budget: its worst case, in whole pages, known before it begins.
+// What a request needs of the K/V budget, in whole pages, known before it begins.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ struct CacheDemand {
   size_t least_budget() const { return base + own - lendable; }
 };
 
-// `chunk_rows`: the most rows that a sequence has in flight.
+// `chunk_rows`: the most rows that a sequence has in flight. `positions`: how many it computes.
 CacheDemand cache_demand(const SequenceRequest& request, const PrefixSizes& sizes,
-                         int32_t chunk_rows);
+                         int32_t chunk_rows, int32_t positions);
 
 }  // namespace tinyloop::engine

@@ -39,6 +39,12 @@ bool PageTable::grow(int32_t entries, Reservation& from) {
   return true;
 }
 
+int32_t PageTable::missing(int32_t entry, int32_t entries) const {
+  if (cache_->page_bytes(group_) == 0) return 0;
+  const bool copies = entry < size() && cache_->is_shared(group_, pages_[size_t(entry)]);
+  return std::max(0, entries - size()) + (copies ? 1 : 0);
+}
+
 bool PageTable::own(int32_t entry, Reservation& from, std::vector<PageCopy>& copies) {
   if (entry >= size()) return true;
   int32_t& page = pages_[size_t(entry)];

@@ -42,6 +42,8 @@ class PageTable {
   // Appends pages until there are `entries`. False: the device has no more memory; what was taken
   // stays.
   bool grow(int32_t entries, Reservation& from);
+  // Pages that own(entry) and grow(entries) would take.
+  int32_t missing(int32_t entry, int32_t entries) const;
   // Makes the page at `entry` this table's alone: where it has other owners, by a new page, which
   // `copies` says how to fill. False: as in grow().
   bool own(int32_t entry, Reservation& from, std::vector<PageCopy>& copies);

@@ -1,7 +1,9 @@
 #include "engine/planner.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "engine/rank.h"
 #include "engine/step_plan.h"
 
 namespace tinyloop::engine {
@@ -58,7 +60,9 @@ void enter(std::span<const SequenceProgress> sequences, const PlannerPolicy& pol
     if (sequences[i].wants_entry()) entrance.push_back(int32_t(i));
   }
   std::sort(entrance.begin(), entrance.end(), [&](int32_t a, int32_t b) {
-    return sequences[size_t(a)].ready_since < sequences[size_t(b)].ready_since;
+    const SequenceProgress &x = sequences[size_t(a)], &y = sequences[size_t(b)];
+    return std::pair(rank(x.ready_since, x.priority), x.ready_since) <
+           std::pair(rank(y.ready_since, y.priority), y.ready_since);
   });
   Occupied used = occupied(sequences);
   const int32_t budget = prefill_budget(sequences, policy);

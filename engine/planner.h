@@ -4,9 +4,9 @@
 // Rules
 //  · Rows in flight always take part: every chunk runs its next iteration, until its depth is done.
 //  · Passes come in cycles (engine/cycle.h). Waiting sequences enter in the first pass of a cycle,
-//    in the order in which they became ready, each with as many rows as it has ready and the limits
-//    allow: a decoding sequence one row, a prompt a slice of it. So nobody starves: whoever waits
-//    longest is served first.
+//    in the order in which they became ready, moved by their priority (engine/rank.h), each with as
+//    many rows as it has ready and the limits allow: a decoding sequence one row, a prompt a slice
+//    of it. So nobody starves: whoever waits long enough is served first.
 //  · Chunks whose depth is done leave in the last pass of a cycle: prelude, coda and head then read
 //    their weights once for many rows. A cycle has at most hold_passes + 1 passes, so neither a row
 //    that is done nor one that is ready waits for company longer than hold_passes passes.
@@ -40,6 +40,7 @@ struct SequenceProgress {
   int32_t iterations = 0;    // that the rows in flight have completed
   int32_t held = 0;          // passes they have waited since
   uint64_t ready_since = 0;  // order of arrival at the entrance; unique
+  int32_t priority = 0;
 
   bool in_flight() const { return rows > 0; }
   bool wants_entry() const { return rows == 0 && done < ready; }

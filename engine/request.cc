@@ -63,6 +63,10 @@ int32_t check_window(const std::optional<int32_t>& window, const BaseTerms* base
   return value;
 }
 
+void check_priority(int32_t priority) {
+  check_range("priority", priority, -base::kMaxPriority, base::kMaxPriority);
+}
+
 void check_sampling(const GenerateConfig& c) {
   check_real("temperature", c.temperature, c.temperature >= 0, "finite, 0 or more");
   if (c.top_k < 0) refuse("top_k", std::to_string(c.top_k), "0 (off) or more");
@@ -71,6 +75,16 @@ void check_sampling(const GenerateConfig& c) {
   check_real("repetition_penalty", c.repetition_penalty, c.repetition_penalty > 0,
              "finite, above 0");
   if (c.logprobs) check_range("logprobs", *c.logprobs, 0, base::kMaxLogprobs);
+}
+
+// Of requests that sample nothing: the terms that they share with those that do.
+template <class Request>
+GenerateConfig checked_terms(const Request& request) {
+  check_priority(request.priority);
+  GenerateConfig config;
+  config.deadline = request.deadline;
+  config.priority = request.priority;
+  return config;
 }
 
 // A constraint that is not kept must not be taken for one that is.
@@ -181,6 +195,7 @@ base::Result<SequenceRequest> check_request(const GenerateRequest& request,
     const GenerateConfig& config = request.config;
     check_range("max_tokens", config.max_tokens, 1, limits.max_seq_len);
     check_sampling(config);
+    check_priority(config.priority);
     check_grammar(config.grammar);
     check_stops(config, limits, tokenizer);
     SequenceRequest result{.kind = SequenceKind::generate, .tokens = {}, .config = config};
@@ -211,9 +226,8 @@ SequenceRequest checked_prefix(const PrefixRequest& request, const RequestLimits
                          .tokens = prompt_tokens(request.text, request.tokens, limits, tokenizer),
                          .loops = check_loops(request.loops, limits),
                          .window = check_window(request.cache_window),
-                         .config = {}};
+                         .config = checked_terms(request)};
   check_length(result.tokens, 0, limits);
-  result.config.deadline = request.deadline;
   return result;
 }
 
@@ -240,15 +254,16 @@ base::Result<SequenceRequest> check_request(const ResumeRequest& request,
   });
 }
 
-base::Result<SequenceRequest> check_deepen(const BaseTerms& base, int32_t loops,
+base::Result<SequenceRequest> check_deepen(const BaseTerms& base, const DeepenRequest& request,
                                            const RequestLimits& limits) {
   return checked([&] {
+    const int32_t loops = request.loops;
     check_range("loops", loops, base.shape.loops, std::min(base.shape.max_loops, limits.max_loops));
     SequenceRequest result{.kind = SequenceKind::build,
                            .tokens = {base.tokens.begin(), base.tokens.end()},
                            .loops = loops,
                            .window = base.shape.window,
-                           .config = {}};
+                           .config = checked_terms(request)};
     result.base_positions = base.shape.positions;
     result.base_loops = loops;
     result.keep = KeepRequest{PrefixState::loop_rows, base.shape.max_loops};
@@ -266,8 +281,7 @@ base::Result<SequenceRequest> check_request(const ScoreRequest& request,
                                     .tokens = request.tokens,
                                     .loops = check_loops(request.loops, limits),
                                     .window = check_window(request.cache_window),
-                                    .config = {}};
-    checked_request.config.deadline = request.deadline;
+                                    .config = checked_terms(request)};
     return checked_request;
   });
 }
@@ -277,6 +291,7 @@ base::Result<void> check_options(const ModelOptions& options) {
     check_range("max_seq_len", options.max_seq_len, 1, base::kMaxSeqLen);
     check_range("prefill_chunk", options.prefill_chunk, 0, options.max_seq_len);
     check_range("prefill_budget", options.prefill_budget, 1, INT32_MAX);
+    check_range("reserve_tokens", options.reserve_tokens, 1, base::kMaxSeqLen);
     check_range("max_sequences", options.max_sequences, 1, base::kMaxSequences);
     check_range("max_queued", options.max_queued, 1, base::kMaxQueued);
     check_range("hold_passes", options.hold_passes, 0, base::kMaxHoldPasses);

@@ -46,7 +46,8 @@ struct SequenceRequest {
   std::vector<int32_t> tokens;  // the prompt, or the text to score
   int32_t loops = 1;            // of the rows that begin with their tokens
   int32_t window = 0;
-  GenerateConfig config;  // sampling, logprobs, max_tokens (score: defaults)
+  GenerateConfig config;  // sampling, logprobs, max_tokens, priority (score: defaults)
+  int64_t rank = 0;       // its place among a replica's requests (engine/rank.h), once it has one
 
   // Begins with the first base_positions positions of a cached prefix of the same window:
   //   base of state final_row, computed at `loops`: as they are. If these are all the tokens there
@@ -73,11 +74,13 @@ struct SequenceRequest {
   // Pages that are copied at once, at most: the last one of each slot group, where it is shared.
   size_t most_copies() const { return base || keep ? size_t(kFirstLoopGroup + most_loops()) : 0; }
   // Positions whose K/V will be computed at most: the last token is never fed back.
-  int32_t max_positions() const {
+  int32_t max_positions() const { return positions_with(config.max_tokens); }
+  // The same where no more than so many tokens are generated.
+  int32_t positions_with(int32_t generated) const {
     const auto length = static_cast<int32_t>(tokens.size());
     switch (kind) {
       case SequenceKind::generate:
-        return length + config.max_tokens - 1;
+        return length + std::min(generated, config.max_tokens) - 1;
       case SequenceKind::score:
         return length - 1;
       case SequenceKind::build:
@@ -110,8 +113,8 @@ base::Result<SequenceRequest> check_request(const PrefixRequest& request,
 base::Result<SequenceRequest> check_request(const ResumeRequest& request,
                                             const RequestLimits& limits,
                                             const Tokenizer* tokenizer);
-// A prefix in state loop_rows, to be kept at `loops` as well.
-base::Result<SequenceRequest> check_deepen(const BaseTerms& base, int32_t loops,
+// A prefix in state loop_rows, to be kept at request.loops as well.
+base::Result<SequenceRequest> check_deepen(const BaseTerms& base, const DeepenRequest& request,
                                            const RequestLimits& limits);
 base::Result<SequenceRequest> check_request(const ScoreRequest& request,
                                             const RequestLimits& limits);

@@ -9,16 +9,18 @@ namespace tinyloop::engine {
 
 namespace {
 
-// Where a request stands before its first pass.
-SequenceProgress first_progress(const SequenceRequest& request, uint64_t ready_since) {
-  const auto tokens = int32_t(request.tokens.size());
+// Where a request stands before the first pass in which it has so many tokens: it has generated
+// some of them if it begins again.
+SequenceProgress first_progress(const SequenceRequest& request, int32_t tokens,
+                                uint64_t ready_since) {
   // The last token of a text to score is only looked up.
   const int32_t prompt = tokens - (request.kind == SequenceKind::score ? 1 : 0);
   SequenceProgress progress{.ready = prompt,
                             .done = request.base_positions,
                             .prompt = prompt,
                             .depth = request.loops,
-                            .ready_since = ready_since};
+                            .ready_since = ready_since,
+                            .priority = request.config.priority};
   if (request.resumes()) {
     progress.done = 0;
     progress.restored = request.base_positions;
@@ -42,7 +44,7 @@ Sequence::Sequence(SequenceId id, SequenceRequest request, CachedPrefixRef kept,
       kept_(std::move(kept)),
       client_(client),
       cache_(cache, request_.most_loops(), request_.window, request_.max_positions()),
-      progress_(first_progress(request_, ready_since)),
+      progress_(first_progress(request_, int32_t(request_.tokens.size()), ready_since)),
       tokens_(request_.tokens) {
   slots_.reserve(size_t(std::clamp(progress_.ready - progress_.done, 1, most_rows)));
   if (request_.kind == SequenceKind::generate) {
@@ -57,6 +59,19 @@ Sequence::~Sequence() {
     release_memory();
   } catch (const base::Failure&) {  // the process must not end for it
   }
+}
+
+void Sequence::suspend() {
+  told_ = std::max(told_, progress_.done);
+  cache_.copies().clear();
+  cache_.clear();
+  cache_.funding() = {};
+}
+
+void Sequence::restart(Funding funding, uint64_t ready_since) {
+  fund(std::move(funding));
+  progress_ = first_progress(request_, int32_t(tokens_.size()), ready_since);
+  if (request_.base) cache_.share(request_.base->tables(), request_.base_positions);
 }
 
 bool Sequence::wants_head_alone() const {
@@ -96,7 +111,7 @@ CachedPrefixRef Sequence::settle() {
 
 int32_t Sequence::logit_rows(int32_t rows, int32_t end) const {
   if (request_.kind == SequenceKind::build) return 0;
-  if (!generation_) return rows;
+  if (!generation_) return std::clamp(end - told_, 0, rows);
   return end == progress_.ready ? 1 : 0;
 }
 

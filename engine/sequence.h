@@ -28,6 +28,14 @@ class Sequence {
   ~Sequence();
   // Pays for its pages from now on: before the first pass.
   void fund(Funding funding) noexcept { cache_.funding() = std::move(funding); }
+  // Gives back its pages, and what pays for them: what it has computed is lost, but for the tokens.
+  // Its slots are the caller's to give back.
+  void suspend();
+  // Begins again, with the tokens that it has: to the same bits, for a row's do not depend on
+  // whether it comes with others.
+  void restart(Funding funding, uint64_t ready_since);
+  // Tokens that it has generated.
+  int32_t generated() const { return int32_t(tokens_.size() - request_.tokens.size()); }
   Sequence(const Sequence&) = delete;
   Sequence& operator=(const Sequence&) = delete;
 
@@ -91,6 +99,7 @@ class Sequence {
   SequenceCache cache_;
   SequenceProgress progress_;
   bool begun_ = false;
+  int32_t told_ = 0;             // of a text to score: the rows before have given their logits
   std::vector<int32_t> tokens_;  // prompt, then generated; reserved in full
   std::vector<int32_t> slots_;
   std::optional<Generation> generation_;  // unless it only scores

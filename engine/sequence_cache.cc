@@ -10,7 +10,7 @@ namespace tinyloop::engine {
 using kernels::kPagePositions;
 
 SequenceCache::SequenceCache(KvCache& cache, int32_t loops, int32_t window, int32_t max_positions)
-    : window_(window) {
+    : cache_(cache), window_(window) {
   tables_.reserve(size_t(kFirstLoopGroup + loops));
   for (int32_t group = 0; group < kFirstLoopGroup + loops; ++group) {
     tables_.emplace_back(cache, group).reserve(pages_for(max_positions));
@@ -45,18 +45,32 @@ void SequenceCache::share(std::span<const PageTable> tables, int32_t positions) 
   }
 }
 
-bool SequenceCache::prepare(const WrittenRows& rows) {
-  const auto prepare_table = [&](int32_t group) {
-    PageTable& table = tables_[size_t(group)];
-    return table.own(rows.first / kPagePositions, funding_.pages, copies_) &&
-           table.grow(pages_for(rows.end), funding_.pages);
-  };
-  if (rows.prelude && !prepare_table(kPreludeGroup)) return false;
-  if (rows.coda && !prepare_table(kCodaGroup)) return false;
+template <class Visit>
+bool SequenceCache::for_written(const WrittenRows& rows, Visit&& visit) {
+  if (rows.prelude && !visit(tables_[kPreludeGroup])) return false;
+  if (rows.coda && !visit(tables_[kCodaGroup])) return false;
   for (int32_t loop = rows.from_loop; loop < rows.to_loop; ++loop) {
-    if (!prepare_table(kFirstLoopGroup + loop)) return false;
+    if (!visit(tables_[size_t(kFirstLoopGroup + loop)])) return false;
   }
   return true;
+}
+
+bool SequenceCache::fund(const WrittenRows& rows) {
+  size_t bytes = 0;
+  for_written(rows, [&](const PageTable& table) {
+    const int32_t pages = table.missing(rows.first / kPagePositions, pages_for(rows.end));
+    bytes += size_t(pages) * cache_.page_bytes(table.group());
+    return true;
+  });
+  const size_t there = funding_.pages.bytes();
+  return bytes <= there || funding_.pages.try_take(cache_, bytes - there);
+}
+
+bool SequenceCache::prepare(const WrittenRows& rows) {
+  return for_written(rows, [&](PageTable& table) {
+    return table.own(rows.first / kPagePositions, funding_.pages, copies_) &&
+           table.grow(pages_for(rows.end), funding_.pages);
+  });
 }
 
 void SequenceCache::slide(int32_t next) {

@@ -39,8 +39,11 @@ class SequenceCache {
 
   // Begins with positions 0 … positions − 1 of the groups that `tables` holds. Before prepare().
   void share(std::span<const PageTable> tables, int32_t positions);
-  // Binds pages that only this sequence owns to what is written. False: the device has no more
-  // memory; the sequence can not go on.
+  // Takes from the budget what funding() lacks for prepare(). False: there is not so much, and
+  // nothing has changed.
+  bool fund(const WrittenRows& rows);
+  // Binds pages that only this sequence owns to what is written, paid from funding(). False: the
+  // device has no more memory; what was bound stays.
   bool prepare(const WrittenRows& rows);
   // Copies of pages that prepare() asks for, to be carried out before the rows run.
   std::vector<PageCopy>& copies() { return copies_; }
@@ -51,12 +54,17 @@ class SequenceCache {
   // Gives back every page; they stay reserved.
   void clear();
 
-  // Pays for all pages. To be filled before prepare().
+  // Pays for all pages.
   Funding& funding() { return funding_; }
   const PageTable& table(int32_t group) const { return tables_[size_t(group)]; }
   std::span<const int32_t> pages(int32_t group) const { return table(group).pages(); }
 
  private:
+  // Calls visit(table) for the table of every group that the rows write; stops at a false.
+  template <class Visit>
+  bool for_written(const WrittenRows& rows, Visit&& visit);
+
+  KvCache& cache_;
   int32_t window_;
   Funding funding_;
   std::vector<PageTable> tables_;  // by group

@@ -55,6 +55,9 @@ struct GenerateConfig {
   std::optional<int32_t>
       cache_window{};  // >= 0: attend to the last n positions alone; 0 or unset: all
   std::optional<TimePoint> deadline{};  // checked between steps; see FinishReason::deadline
+  // -16 .. 16. Each step brings a request 64 places forward among those that wait: those who came
+  // longer ago than that go before it all the same. Changes no result.
+  int32_t priority = 0;
   std::string grammar{};  // must be empty: this version computes no grammars, and ignores nothing
 };
 
@@ -102,6 +105,7 @@ struct PrefixRequest {
   std::optional<int32_t> cache_window{};  // as in GenerateConfig; of all that continues it, too
   std::optional<TimePoint> deadline{};    // passed before it is computed: deadline_exceeded
   WhenFull when_full = WhenFull::fail;
+  int32_t priority = 0;  // as in GenerateConfig
 };
 
 // A prefix to be computed to `prefix.loops` and kept so that it can be carried on.
@@ -116,6 +120,7 @@ struct DeepenRequest {
   int32_t loops = 0;                    // the handle's own .. its max_loops
   std::optional<TimePoint> deadline{};  // as in PrefixRequest
   WhenFull when_full = WhenFull::fail;
+  int32_t priority = 0;  // as in GenerateConfig
 };
 
 // Log-probability of each token of a text, given those before it. Nothing is sampled.
@@ -125,6 +130,7 @@ struct ScoreRequest {
   std::optional<int32_t> cache_window{};  // as in GenerateConfig
   std::optional<TimePoint> deadline{};
   WhenFull when_full = WhenFull::fail;
+  int32_t priority = 0;  // as in GenerateConfig
 };
 
 enum class FinishReason : uint8_t {

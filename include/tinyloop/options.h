@@ -43,8 +43,13 @@ struct ModelOptions {
   int32_t max_seq_len = 2048;    // 1 .. 1,048,576 positions a request may use
   int32_t prefill_chunk = 0;     // 0 .. max_seq_len rows of scratch; 0: max_seq_len rows
   int32_t prefill_budget = 256;  // >= 1: prompt rows a pass may hold beside the decode rows
-  int32_t max_sequences = 64;    // 1 .. 1,024 requests in progress at once
-  int32_t max_queued = 1024;     // 1 .. 32,768 accepted requests that have not begun
+  // 1 .. 1,048,576: for how many of its max_tokens a request is promised K/V pages when it begins.
+  // Beyond them it takes pages as it grows; where there are none, the newest requests make room for
+  // the older ones, and are computed again later, to the same bits. max_seq_len: nobody ever has
+  // to.
+  int32_t reserve_tokens = 256;
+  int32_t max_sequences = 64;  // 1 .. 1,024 requests in progress at once
+  int32_t max_queued = 1024;   // 1 .. 32,768 accepted requests that have not begun
   Schedule schedule = Schedule::throughput;
   int32_t hold_passes = 7;  // 0 .. 63: passes for which rows may wait for company, at most
   int32_t cpu_threads = 0;  // 0 .. 256 threads of the CPU backend; 0: one per core

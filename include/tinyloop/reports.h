@@ -34,8 +34,8 @@ struct MemoryReport {
   size_t page_bytes_used = 0;
   size_t page_bytes_free = 0;
   size_t cache_budget = 0;    // ModelOptions::cache_budget_bytes
-  size_t cache_reserved = 0;  // spoken for: page_bytes_used, and what is promised to accepted
-                              // requests (their worst case) and for resuming, and not bound yet
+  size_t cache_reserved = 0;  // spoken for: page_bytes_used, and what is promised to requests
+                              // (ModelOptions::reserve_tokens) and for resuming, and not bound yet
 
   size_t total() const {
     return weights + fp16_weight_cache + buffers + workspace + arena + handles;
@@ -74,8 +74,9 @@ struct Statistics {
   uint64_t completed_failed = 0;
   uint64_t passes = 0;         // steps of the replica: passes of the shared block
   uint64_t block_rows = 0;     // rows that went through the shared block, over all passes
-  uint64_t prompt_tokens = 0;  // rows that entered as prompt
+  uint64_t prompt_tokens = 0;  // rows that entered as prompt, or to be computed again
   uint64_t generated_tokens = 0;
+  uint64_t preemptions = 0;  // requests that made room for older ones, and began again
 
   // GPU, where activations are FP16: finds of numbers beyond its range, which were stored as its
   // largest, 65,504. Most kernels store pairs of numbers and count one for a thread that had any;

@@ -84,7 +84,7 @@ TEST(Replay, PrintedPlansRerunToTheSameBits) {
   std::vector<std::unique_ptr<RecordingClient>> clients;
   std::vector<engine::SequenceId> ids;
   for (int i = 0; i < 12 || driver.engine().active() > 0;) {
-    if (i < 12 && driver.engine().has_room() && random() % 2 == 0) {
+    if (i < 12 && driver.engine().has_room(0) && random() % 2 == 0) {
       GenerateRequest request;
       for (uint32_t t = 0, n = 1 + random() % 60; t < n; ++t) {
         request.tokens.push_back(int32_t(random() % 300));

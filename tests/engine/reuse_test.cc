@@ -109,9 +109,9 @@ class ReuseTest : public ::testing::Test {
 
   engine::PrefixId deepen(const Case& c, engine::PrefixId from, int32_t loops) {
     engine::CachedPrefixRef base = driver_->engine().find_prefix(from);
-    auto request =
-        engine::check_deepen({c.request.tokens, base->shape()}, loops, driver_->engine().limits())
-            .value();
+    auto request = engine::check_deepen({c.request.tokens, base->shape()}, {.loops = loops},
+                                        driver_->engine().limits())
+                       .value();
     request.base = std::move(base);
     return build(std::move(request));
   }
