@@ -53,6 +53,16 @@ TEST(Planner, NothingToDo) {
   EXPECT_TRUE(plan({{.ready = 3, .done = 3}}, {.rows = 8, .prefill_budget = 8}).empty());
 }
 
+TEST(Planner, AnUrgentPromptEntersFirstUnlessOthersWaitLongEnough) {
+  const PlannerPolicy policy{.rows = 8, .prefill_budget = 4};
+  std::vector<SequenceProgress> sequences = {waiting(4, 4, 1, 100), waiting(4, 4, 1, 163)};
+  EXPECT_EQ(plan(sequences, policy).front().sequence, 0);
+  sequences[1].priority = 1;
+  EXPECT_EQ(plan(sequences, policy).front().sequence, 1);
+  sequences[0].ready_since = 99;  // longer ago than the priority makes good
+  EXPECT_EQ(plan(sequences, policy).front().sequence, 0);
+}
+
 TEST(Planner, DepthOneEntersAndLeavesInOnePass) {
   const auto decisions = plan({waiting(5, 5, 1, 0)}, {.rows = 8, .prefill_budget = 8});
   EXPECT_EQ(decisions, (std::vector<Decision>{{0, 5, 0, true, true}}));
