@@ -7,6 +7,7 @@
 #include "actors/default_log.h"
 #include "actors/error.h"
 #include "actors/model_state.h"
+#include "actors/replica_devices.h"
 #include "engine/request.h"
 
 namespace tinyloop::actors {
@@ -25,13 +26,6 @@ ContextRef make_context(EngineOptions& options, Platform platform) {
 error_code shutdown_error() {
   return make_error(errc::shutdown, "the engine has been shut down");
 }
-
-// Runs a callback when its last holder lets go.
-struct LastOne {
-  explicit LastOne(std::function<void()> run) : callback(std::move(run)) {}
-  ~LastOne() { callback(); }
-  std::function<void()> callback;
-};
 
 }  // namespace
 
@@ -52,50 +46,93 @@ bool EngineState::is_closed() const {
   return closed_;
 }
 
+// The replicas of a model on their way: the last one to be loaded, or not, decides what becomes of
+// them all.
+class EngineState::GroupLoad {
+ public:
+  GroupLoad(std::shared_ptr<EngineState> engine, GroupRef group, std::shared_ptr<Load> request)
+      : engine_(std::move(engine)),
+        group_(std::move(group)),
+        request_(std::move(request)),
+        left_(group_->size()) {}
+
+  const ReplicaGroup& group() const { return *group_; }
+
+  // On each replica's thread.
+  void loaded(const std::optional<base::Error>& error) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (error && !error_) error_ = error;
+      if (--left_ > 0) return;
+    }
+    if (const auto why = refusal()) return give_back(*why);
+    Model model;
+    try {
+      model = Model(std::make_shared<ModelState>(engine_, group_));
+    } catch (const std::bad_alloc&) {
+      return give_back(make_error(errc::out_of_memory, {}));
+    }
+    request_->done({}, std::move(model));
+  }
+
+ private:
+  std::optional<error_code> refusal() const {
+    if (error_) return make_error(*error_);
+    if (request_->cancelled.load()) return make_error(errc::operation_aborted, {});
+    if (engine_->is_closed()) return shutdown_error();
+    return std::nullopt;
+  }
+
+  // Nobody wants them. The caller is told when the memory is back.
+  void give_back(error_code why) {
+    group_->request_close(ShutdownMode::cancel);
+    group_->when_closed([done = std::move(request_->done), why] { done(why, {}); });
+  }
+
+  const std::shared_ptr<EngineState> engine_;
+  const GroupRef group_;
+  const std::shared_ptr<Load> request_;
+  std::mutex mutex_;  // guards what follows
+  size_t left_;
+  std::optional<base::Error> error_;  // the first one
+};
+
 void EngineState::load(std::string path, ModelOptions options, std::shared_ptr<Load> request) {
   if (auto checked = engine::check_options(options); !checked)
     return request->done(make_error(checked.error()), {});
-  const auto replica =
-      std::make_shared<Replica>(context_, courier_, std::move(path), std::move(options));
-  if (error_code error = start(replica, request)) request->done(error, {});
+  const auto each = options_of_replicas(options);
+  if (!each) return request->done(make_error(each.error()), {});
+  std::vector<ReplicaRef> replicas;
+  for (const ModelOptions& own : each.value()) {
+    replicas.push_back(std::make_shared<Replica>(context_, courier_, path, own, replicas.size()));
+  }
+  const auto group = std::make_shared<const ReplicaGroup>(std::move(replicas));
+  const auto load = std::make_shared<GroupLoad>(shared_from_this(), group, request);
+  if (error_code error = start(load)) request->done(error, {});
 }
 
-error_code EngineState::start(const ReplicaRef& replica, const std::shared_ptr<Load>& request) {
+error_code EngineState::start(const std::shared_ptr<GroupLoad>& load) {
   const std::lock_guard lock(mutex_);
   if (closed_) return shutdown_error();
   std::erase_if(replicas_, [](const auto& gone) { return gone.expired(); });
-  replicas_.push_back(replica);
-  const std::string name = "tinyloop-r" + std::to_string(started_);
-  try {
-    replica->start(name, [self = shared_from_this(), replica, request](auto error) {
-      self->loaded(replica, *request, error);
-    });
-  } catch (const std::system_error& error) {
-    return make_error(errc::overloaded, "cannot start thread " + name + ": " + error.what());
-  }
-  ++started_;
-  return {};
-}
-
-// On the replica's thread.
-void EngineState::loaded(const ReplicaRef& replica, Load& request,
-                         const std::optional<base::Error>& error) {
-  if (error) return request.done(make_error(*error), {});
-  if (!request.cancelled.load() && !is_closed()) {
-    Model model;
+  const auto told = [load](const std::optional<base::Error>& error) { load->loaded(error); };
+  bool any = false;
+  for (const ReplicaRef& replica : load->group().all()) {
+    const std::string name = "tinyloop-r" + std::to_string(started_);
     try {
-      model = Model(std::make_shared<ModelState>(shared_from_this(), replica));
-    } catch (const std::bad_alloc&) {
-      replica->request_close(ShutdownMode::cancel);
-      return request.done(make_error(errc::out_of_memory, {}), {});
+      replica->start(name, told);
+    } catch (const std::system_error& error) {
+      const base::Error why{errc::overloaded, "cannot start thread " + name + ": " + error.what()};
+      if (!any) return make_error(why);
+      replica->never_started();
+      told(why);
+      continue;
     }
-    return request.done({}, std::move(model));
+    any = true;
+    ++started_;
+    replicas_.push_back(replica);
   }
-  // Nobody wants it any more. The caller is told when the memory is back.
-  replica->request_close(ShutdownMode::cancel);
-  const error_code why =
-      request.cancelled.load() ? make_error(errc::operation_aborted, {}) : shutdown_error();
-  replica->when_closed([done = std::move(request.done), why] { done(why, {}); });
+  return {};
 }
 
 void EngineState::close(ShutdownMode mode) {
@@ -103,16 +140,16 @@ void EngineState::close(ShutdownMode mode) {
     const std::lock_guard lock(mutex_);
     closed_ = true;
   }
-  for (const ReplicaRef& replica : replicas()) replica->request_close(mode);
+  replicas().request_close(mode);
 }
 
 void EngineState::when_all_closed(std::function<void()> callback) {
-  const auto last = std::make_shared<LastOne>(std::move(callback));
-  for (const ReplicaRef& replica : replicas()) replica->when_closed([last] {});
+  replicas().when_closed(std::move(callback));
 }
 
 void EngineState::finish() noexcept {
-  for (const ReplicaRef& replica : replicas()) replica->join();
+  const ReplicaGroup alive = replicas();
+  for (const ReplicaRef& replica : alive.all()) replica->join();
   if (courier_thread_.is_current()) return;  // see the destructor
   flush_courier();
   try {
@@ -126,12 +163,12 @@ void EngineState::flush_courier() const noexcept {
   if (!courier_thread_.is_current()) courier_->flush();
 }
 
-std::vector<ReplicaRef> EngineState::replicas() {
+ReplicaGroup EngineState::replicas() const {
   std::vector<ReplicaRef> alive;
   const std::lock_guard lock(mutex_);
   for (const auto& known : replicas_)
     if (auto replica = known.lock()) alive.push_back(std::move(replica));
-  return alive;
+  return ReplicaGroup(std::move(alive));
 }
 
 }  // namespace tinyloop::actors

@@ -12,7 +12,7 @@
 #include "actors/completion_thread.h"
 #include "actors/courier.h"
 #include "actors/engine_context.h"
-#include "actors/replica.h"
+#include "actors/replica_group.h"
 #include "tinyloop/engine.h"
 
 namespace tinyloop::actors {
@@ -51,9 +51,10 @@ class EngineState : public std::enable_shared_from_this<EngineState> {
   void finish() noexcept;
 
  private:
-  std::vector<ReplicaRef> replicas();
-  error_code start(const ReplicaRef& replica, const std::shared_ptr<Load>& request);
-  void loaded(const ReplicaRef& replica, Load& request, const std::optional<base::Error>& error);
+  class GroupLoad;
+
+  ReplicaGroup replicas() const;
+  error_code start(const std::shared_ptr<GroupLoad>& load);
 
   const ContextRef context_;
   std::optional<CompletionThread> thread_;  // unless the owner gave an executor

@@ -6,6 +6,7 @@
 
 #include "actors/operation.h"
 #include "actors/reply.h"
+#include "actors/trim_call.h"
 
 namespace tinyloop::actors {
 
@@ -16,7 +17,14 @@ struct Run {
 
 // Give unused page slabs back.
 struct Trim {
-  ReplyPtr<size_t> reply;
+  std::shared_ptr<TrimCall> call;
+};
+
+// Finish what has been accepted and give everything back; then, if that is asked, load the model
+// again.
+struct Maintain {
+  enum Kind : uint8_t { drain, reload } kind;
+  ReplyPtr<> reply;
 };
 
 // What a pool holds under an id.
@@ -32,6 +40,6 @@ struct Visit {
   std::function<void(engine::BatchEngine&)> visit;
 };
 
-using Message = std::variant<Run, Trim, AskPool, Visit>;
+using Message = std::variant<Run, Trim, AskPool, Maintain, Visit>;
 
 }  // namespace tinyloop::actors

@@ -2,53 +2,71 @@
 
 #include <boost/asio/system_executor.hpp>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "actors/chunk_pump.h"
 #include "actors/error.h"
 #include "actors/model_state.h"
 #include "actors/pool.h"
+#include "actors/pool_use.h"
 #include "actors/submit.h"
 
 namespace tinyloop {
 
+using actors::ModelState;
+using actors::Replica;
+using actors::ReplicaRef;
+
 namespace {
 
-// Sends the replica a message that it answers through the reply.
-template <class Answer, class MakeMessage>
-void ask(const detail::ModelRef& model, detail::Completion<Answer> completion,
-         MakeMessage&& make_message) {
-  completion.keep(model);
-  const auto reply = actors::make_reply(std::move(completion));
-  if (!reply) return;
+// Sends the replica a message. If it is not accepted, give_up(error) has to answer.
+template <class GiveUp>
+void send(const ModelState& model, Replica& replica, actors::Message content, GiveUp&& give_up) {
   error_code error;
   try {
-    auto message = std::make_unique<actors::Message>(make_message(reply));
-    error = model->replica().send(message, model->closed_code());
+    auto message = std::make_unique<actors::Message>(std::move(content));
+    error = replica.send(message, model.closed_code());
   } catch (const std::bad_alloc&) {
     error = actors::make_error(errc::out_of_memory, {});
   }
-  if (!error) return;
-  reply->set(error, {});
-  reply->post();
+  if (error) give_up(error);
+}
+
+void maintain(const detail::ModelRef& model, size_t replica, actors::Maintain::Kind kind,
+              detail::Completion<> completion) {
+  if (!model) return completion.post(actors::empty_model());
+  const size_t count = model->replicas().size();
+  if (replica >= count) {
+    return completion.post(actors::make_error(
+        errc::invalid_argument,
+        "replica: " + std::to_string(replica) + ", allowed: 0 to " + std::to_string(count - 1)));
+  }
+  completion.keep(model);
+  const auto reply = actors::make_reply(std::move(completion));
+  if (!reply) return;
+  send(*model, model->replica(replica), actors::Maintain{kind, reply}, [&](error_code error) {
+    reply->set(error);
+    reply->post();
+  });
 }
 
 }  // namespace
 
 MemoryReport Model::memory() const {
-  return state_ ? state_->replica().memory() : MemoryReport{};
+  return state_ ? state_->replicas().memory() : MemoryReport{};
 }
 
 HealthReport Model::health() const {
-  return state_ ? state_->replica().health() : HealthReport{};
+  return state_ ? state_->replicas().health() : HealthReport{};
 }
 
 Statistics Model::statistics() const {
-  return state_ ? state_->replica().statistics() : Statistics{};
+  return state_ ? state_->replicas().statistics() : Statistics{};
 }
 
-Metrics Model::metrics() const {
-  return state_ ? state_->replica().metrics() : Metrics{};
+std::vector<Metrics> Model::metrics() const {
+  return state_ ? state_->replicas().metrics() : std::vector<Metrics>{};
 }
 
 ModelInfo Model::info() const {
@@ -108,16 +126,25 @@ void register_prefix(const ModelRef& model, const PoolRef& pool, const PrefixReq
 void pool_entry(const ModelRef& model, const PoolRef& pool, int32_t id,
                 Completion<PoolEntryInfo> completion) {
   if (!model) return completion.post(actors::empty_model(), {});
+  const auto replicas = int32_t(model->replicas().size());
+  if (id < 1 || !pool) return completion.post({}, {});
+  Replica& replica = model->replica(size_t(actors::replica_of_id(id, replicas)));
   actors::LeaseRef lease;
   try {
-    if (pool) lease = pool->lease(model->replica().inbox());
+    lease = pool->lease(model->replicas(), replica);
   } catch (const base::Failure& failure) {
     return completion.post(actors::make_error(failure.error()), {});
   }
-  if (!lease) return completion.post({}, {});  // a pool without prefixes
-  ask(model, std::move(completion), [&](const actors::ReplyPtr<PoolEntryInfo>& reply) {
-    return actors::AskPool{std::move(lease), id, reply};
-  });
+  if (!lease) return completion.post({}, {});  // nothing of the pool is there
+  completion.keep(model);
+  const auto reply = actors::make_reply(std::move(completion));
+  if (!reply) return;
+  send(*model, replica,
+       actors::AskPool{std::move(lease), actors::id_in_replica(id, replicas), reply},
+       [&](error_code error) {
+         reply->set(error, {});
+         reply->post();
+       });
 }
 
 void release(const ReuseHandle& handle, Completion<> completion) {
@@ -126,16 +153,37 @@ void release(const ReuseHandle& handle, Completion<> completion) {
 
 void trim(const ModelRef& model, Completion<size_t> completion) {
   if (!model) return completion.post(actors::empty_model(), 0);
-  ask(model, std::move(completion),
-      [](const actors::ReplyPtr<size_t>& reply) { return actors::Trim{reply}; });
+  completion.keep(model);
+  const auto reply = actors::make_reply(std::move(completion));
+  if (!reply) return;
+  std::shared_ptr<actors::TrimCall> call;
+  try {
+    call = std::make_shared<actors::TrimCall>(reply, model->replicas().size());
+  } catch (const std::bad_alloc&) {
+    reply->set(actors::make_error(errc::out_of_memory, {}), 0);
+    return reply->post();
+  }
+  for (const ReplicaRef& replica : model->replicas().all()) {
+    send(*model, *replica, actors::Trim{call}, [&](error_code error) {
+      if (const auto last = call->answered(error, 0)) last->post();
+    });
+  }
+}
+
+void drain_replica(const ModelRef& model, size_t replica, Completion<> completion) {
+  maintain(model, replica, actors::Maintain::drain, std::move(completion));
+}
+
+void reload_replica(const ModelRef& model, size_t replica, Completion<> completion) {
+  maintain(model, replica, actors::Maintain::reload, std::move(completion));
 }
 
 void unload(const ModelRef& model, ShutdownMode mode, Completion<> completion) {
   if (!model) return completion.post(actors::empty_model());
-  model->replica().request_close(mode);
+  model->replicas().request_close(mode);
   const auto reply = actors::make_reply(std::move(completion));
   if (!reply) return;
-  model->replica().when_closed(
+  model->replicas().when_closed(
       [reply, courier = model->engine().courier()] { courier->send_last(*reply); });
 }
 

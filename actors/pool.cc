@@ -3,30 +3,44 @@
 #include <boost/system/system_error.hpp>
 
 #include "actors/error.h"
-#include "actors/inbox.h"
+#include "actors/replica_group.h"
 
 namespace tinyloop::actors {
 
-namespace {
+Replica* Pool::home(const ReplicaGroup& group) const {
+  const std::lock_guard lock(mutex_);
+  check_model(group);
+  if (leases_.empty()) return nullptr;
+  Replica* const replica = group.find(leases_.front()->inbox());
+  return group.size() == 1 || replica->can_serve() ? replica : nullptr;
+}
 
-void check_bound(const LeaseRef& lease, const std::shared_ptr<Inbox>& inbox) {
-  if (!lease || lease->inbox() == inbox) return;
+LeaseRef Pool::lease(const ReplicaGroup& group, const Replica& replica) const {
+  const std::lock_guard lock(mutex_);
+  check_model(group);
+  return find(replica);
+}
+
+LeaseRef Pool::bind(const ReplicaGroup& group, const Replica& replica) {
+  LeaseRef lease = Lease::make(replica.inbox());
+  std::vector<LeaseRef> lost;  // dropped without the lock
+  const std::lock_guard lock(mutex_);
+  check_model(group);
+  if (LeaseRef found = find(replica)) return found;
+  if (!book_->options.automatic) lost.swap(leases_);
+  leases_.push_back(lease);
+  return lease;
+}
+
+void Pool::check_model(const ReplicaGroup& group) const {
+  if (leases_.empty() || group.find(leases_.front()->inbox())) return;
   throw base::Failure(errc::wrong_model, "the pool holds prefixes of another model");
 }
 
-}  // namespace
-
-LeaseRef Pool::lease(const std::shared_ptr<Inbox>& inbox) const {
-  const std::lock_guard lock(mutex_);
-  check_bound(lease_, inbox);
-  return lease_;
-}
-
-LeaseRef Pool::bind(const std::shared_ptr<Inbox>& inbox) {
-  const std::lock_guard lock(mutex_);
-  check_bound(lease_, inbox);
-  if (!lease_) lease_ = Lease::make(inbox);
-  return lease_;
+LeaseRef Pool::find(const Replica& replica) const {
+  for (const LeaseRef& lease : leases_)
+    if (lease->inbox() == replica.inbox()) return lease;
+  return nullptr;
 }
 
 }  // namespace tinyloop::actors

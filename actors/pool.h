@@ -1,5 +1,6 @@
-// What copies of a PrefixPool share: its options, its figures, and which replica its prefixes live
-// in. The prefixes themselves are the replica's thread's (actors/resident_pool.h).
+// What copies of a PrefixPool share: its options, its figures, and which replicas its prefixes live
+// in: an automatic pool's in all of a model, any other's in one. The prefixes themselves are the
+// replica's thread's (actors/resident_pool.h).
 #pragma once
 
 #include <atomic>
@@ -11,10 +12,14 @@
 #include <vector>
 
 #include "actors/lease.h"
+#include "actors/residence.h"
 #include "engine/prefix_index.h"
 #include "tinyloop/prefix_pool.h"
 
 namespace tinyloop::actors {
+
+class Replica;
+class ReplicaGroup;
 
 // What the replica's thread decided about a pool, in the order in which it did: for tests.
 struct PoolEvent {
@@ -34,7 +39,7 @@ struct PoolEvent {
   std::chrono::steady_clock::time_point at = std::chrono::steady_clock::now();
 };
 
-// The part that the replica's thread writes and any thread reads; it outlives both.
+// The part that the replicas' threads write and any thread reads; it outlives both.
 struct PoolBook {
   explicit PoolBook(const PoolOptions& given) : options(given) {}
 
@@ -49,16 +54,27 @@ class Pool {
   explicit Pool(const PoolOptions& options) : book_(std::make_shared<PoolBook>(options)) {}
 
   const std::shared_ptr<PoolBook>& book() const noexcept { return book_; }
-  // Any thread. The lease of the replica that the pool is bound to; null: to none so far. Throws
-  // base::Failure, wrong_model: to another one than this.
-  LeaseRef lease(const std::shared_ptr<Inbox>& inbox) const;
-  // The same, and binds the pool if it is not.
-  LeaseRef bind(const std::shared_ptr<Inbox>& inbox);
+  // Any thread, all of them. Those with a group throw base::Failure, wrong_model, where the pool
+  // holds prefixes of another model.
+
+  // The replica of all prefixes, where that is one; null: there are none so far, or they are lost,
+  // for it does not serve any more.
+  Replica* home(const ReplicaGroup& group) const;
+  // What requests to the replica hold while they use the pool; null: it has never been bound there.
+  LeaseRef lease(const ReplicaGroup& group, const Replica& replica) const;
+  // The same, and binds the pool: an automatic one to one more replica, any other to this one
+  // alone.
+  LeaseRef bind(const ReplicaGroup& group, const Replica& replica);
+  Residence& residence() noexcept { return residence_; }
 
  private:
+  void check_model(const ReplicaGroup& group) const;
+  LeaseRef find(const Replica& replica) const;
+
   const std::shared_ptr<PoolBook> book_;
-  mutable std::mutex mutex_;  // guards what follows; held for moments only
-  LeaseRef lease_;            // with the last copy, the replica lets go of the prefixes
+  Residence residence_;
+  mutable std::mutex mutex_;      // guards what follows; held for moments only
+  std::vector<LeaseRef> leases_;  // with the last copy, a replica lets go of the prefixes
 };
 
 }  // namespace tinyloop::actors

@@ -36,7 +36,7 @@ std::string number(uint64_t value) {
 
 class Page {
  public:
-  explicit Page(std::span<const Metrics> models) : models_(models) {}
+  explicit Page(std::span<const Metrics> replicas) : replicas_(replicas) {}
 
   // sample(metrics): the value, a number.
   template <class Sample>
@@ -52,7 +52,7 @@ class Page {
   void labelled(std::string_view name, std::string_view help, std::string_view type,
                 std::string_view label, Samples samples) {
     begin(name, help, type);
-    for (const Metrics& m : models_) {
+    for (const Metrics& m : replicas_) {
       for (const auto& [which, value] : samples(m)) {
         line(name, m, std::string(label) + "=\"" + which + "\"", number(value));
       }
@@ -61,7 +61,7 @@ class Page {
   void histogram(std::string_view name, std::string_view help, Histogram Metrics::*which) {
     begin(name, help, "histogram");
     const std::string base(name);
-    for (const Metrics& m : models_) {
+    for (const Metrics& m : replicas_) {
       const Histogram& h = m.*which;
       uint64_t below = 0;
       for (size_t i = 0; i < h.counts.size(); ++i) {
@@ -80,7 +80,7 @@ class Page {
   template <class Sample>
   void single(std::string_view name, std::string_view help, std::string_view type, Sample sample) {
     begin(name, help, type);
-    for (const Metrics& m : models_) line(name, m, {}, number(sample(m)));
+    for (const Metrics& m : replicas_) line(name, m, {}, number(sample(m)));
   }
 
   void begin(std::string_view name, std::string_view help, std::string_view type) {
@@ -91,12 +91,12 @@ class Page {
   void line(std::string_view name, const Metrics& m, const std::string& label,
             const std::string& value) {
     (((text_ += "tinyloop_") += name) += "{model=\"") += escaped(m.model);
-    text_ += '"';
+    ((text_ += "\",replica=\"") += std::to_string(m.replica)) += '"';
     if (!label.empty()) (text_ += ',') += label;
     ((text_ += "} ") += value) += '\n';
   }
 
-  const std::span<const Metrics> models_;
+  const std::span<const Metrics> replicas_;
   std::string text_;
 };
 
@@ -196,14 +196,14 @@ void add_times(Page& page) {
 
 }  // namespace
 
-std::string prometheus_text(std::span<const Metrics> models) {
-  Page page(models);
+std::string prometheus_text(std::span<const Metrics> replicas) {
+  Page page(replicas);
   page.labelled("replica_state", "State of the replica: 1 for the one it is in.", "gauge", "state",
                 [](const Metrics& m) {
                   Samples samples;
                   for (const auto state :
                        {ReplicaState::loading, ReplicaState::serving, ReplicaState::draining,
-                        ReplicaState::failed, ReplicaState::closed}) {
+                        ReplicaState::drained, ReplicaState::failed, ReplicaState::closed}) {
                     samples.push_back({to_string(state), state == m.state ? 1 : 0});
                   }
                   return samples;

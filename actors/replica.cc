@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "actors/error.h"
-#include "actors/replica_actor.h"
+#include "actors/replica_life.h"
 #include "engine/model_spec.h"
 
 namespace tinyloop::actors {
@@ -19,7 +19,7 @@ base::Error full_error(const Mailbox& mailbox) {
                                 " of " + std::to_string(bound) + " requests (max_queued)"};
 }
 
-base::Error draining_error() {
+base::Error unloading_error() {
   return {errc::shutdown, "the model is being unloaded"};
 }
 
@@ -31,90 +31,70 @@ base::Error closed_error(errc closed) {
 }  // namespace
 
 Replica::Replica(ContextRef context, std::shared_ptr<Courier> courier, std::string path,
-                 ModelOptions options)
+                 ModelOptions options, size_t number)
     : context_(std::move(context)),
       path_(std::move(path)),
       options_(std::move(options)),
+      number_(number),
       inbox_(std::make_shared<Inbox>(size_t(options_.max_queued), std::move(courier),
                                      *context_->platform.clock)) {}
 
-// What the replica's thread does: it loads, serves, and gives everything back.
-class Replica::Life final : public Loop {
- public:
-  Life(ReplicaRef replica, Loaded loaded)
-      : replica_(std::move(replica)), loaded_(std::move(loaded)) {}
-
-  Next turn() noexcept override {
-    if (loaded_) return load();
-    if (actor_) {
-      const Next next = actor_->turn();
-      if (next.kind != Next::end) return next;
-      actor_.reset();
-      engine_.reset();
-      replica_->release_backend();
-    }
-    replica_->end();
-    return {Next::end};
-  }
-  Waker& waker() noexcept override { return replica_->inbox()->waker; }
-
- private:
-  Next load() noexcept {
-    std::optional<base::Error> error;
-    try {
-      engine_ = replica_->load();
-      actor_.emplace(*replica_, *engine_);
-    } catch (...) {
-      error = current_error("load");
-      engine_.reset();
-      replica_->inbox()->mailbox.close();
-      replica_->release_backend();
-    }
-    // What it holds must not live as long as the replica serves.
-    std::exchange(loaded_, nullptr)(std::move(error));
-    return {};
-  }
-
-  const ReplicaRef replica_;
-  Loaded loaded_;
-  EnginePtr engine_;
-  std::optional<ReplicaActor> actor_;
-};
-
 void Replica::start(const std::string& thread_name, Loaded loaded) {
   thread_.start(thread_name, context_,
-                std::make_shared<Life>(shared_from_this(), std::move(loaded)));
+                std::make_shared<ReplicaLife>(shared_from_this(), std::move(loaded)));
 }
 
-Replica::EnginePtr Replica::load() {
+void Replica::never_started() {
+  inbox_->mailbox.close();
+  end();
+}
+
+std::unique_ptr<engine::BatchEngine> Replica::load() {
   backend_ = context_->platform.make_backend(options_).value();
   auto engine =
       engine::BatchEngine::load(path_, options_, *backend_, ledger_, context_->log).value();
-  describe(*engine);
-  loaded_at_ = inbox_->clock.now();
-  auto loading = ReplicaState::loading;
-  state_.compare_exchange_strong(loading, ReplicaState::serving);
+  if (loaded_at_ == TimePoint()) {
+    describe(*engine);
+    loaded_at_ = inbox_->clock.now();
+  } else {
+    check_same(*engine);
+  }
   return engine;
 }
 
 void Replica::describe(const engine::BatchEngine& engine) {
-  const engine::ModelSpec& spec = engine.spec();
   limits_ = engine.limits();
   tokenizer_ = engine.tokenizer();
   prefix_sizes_ = engine.prefix_sizes();
-  info_ = {.name = spec.name,
-           .architecture = spec.architecture,
-           .path = path_,
-           .device = backend_->description(),
-           .prelude_layers = spec.prelude,
-           .shared_layers = spec.shared,
-           .coda_layers = spec.coda,
-           .default_loops = limits_.default_loops,
-           .max_loops = limits_.max_loops,
-           .d_model = spec.d_model,
-           .vocab = limits_.vocab,
-           .context_length = limits_.trained_context,
-           .max_seq_len = limits_.max_seq_len};
+  info_ = info_of(engine);
+}
+
+// What callers have been told is constant.
+void Replica::check_same(const engine::BatchEngine& engine) const {
+  if (engine.limits() == limits_ && engine.prefix_sizes() == prefix_sizes_ &&
+      info_of(engine) == info_) {
+    return;
+  }
+  throw base::Failure(errc::bad_model_file,
+                      path_ + ": another model than the one that was loaded from there first");
+}
+
+ModelInfo Replica::info_of(const engine::BatchEngine& engine) const {
+  const engine::ModelSpec& spec = engine.spec();
+  const engine::RequestLimits& limits = engine.limits();
+  return {.name = spec.name,
+          .architecture = spec.architecture,
+          .path = path_,
+          .device = backend_->description(),
+          .prelude_layers = spec.prelude,
+          .shared_layers = spec.shared,
+          .coda_layers = spec.coda,
+          .default_loops = limits.default_loops,
+          .max_loops = limits.max_loops,
+          .d_model = spec.d_model,
+          .vocab = limits.vocab,
+          .context_length = limits.trained_context,
+          .max_seq_len = limits.max_seq_len};
 }
 
 // On the replica's thread, like all calls to the backend.
@@ -138,7 +118,10 @@ std::optional<base::Error> Replica::refusal(errc closed) const {
     case ReplicaState::serving:
       return std::nullopt;
     case ReplicaState::draining:
-      return draining_error();
+      if (close_requested()) return unloading_error();
+      return base::Error{errc::shutdown, "the replica is being drained"};
+    case ReplicaState::drained:
+      return base::Error{errc::shutdown, "the replica has been drained"};
     case ReplicaState::closed:
       return closed_error(closed);
     case ReplicaState::failed:
@@ -157,20 +140,22 @@ void Replica::submit(const OperationPtr& operation, errc closed) {
       return reject(*operation, make_error(full_error(inbox_->mailbox)));
     case Sent::closed:
       return reject(*operation,
-                    make_error(told(*operation, refusal(closed).value_or(draining_error()))));
+                    make_error(told(*operation, refusal(closed).value_or(unloading_error()))));
   }
 }
 
-// What was kept on a replica that has failed is lost, wherever the request is sent next.
-base::Error Replica::told(const Operation& operation, base::Error error) {
-  if (operation.base && error.code == errc::replica_failed) error.code = errc::handle_lost;
+// What was kept on a replica that has failed, or given its memory back, is lost, wherever the
+// request is sent next.
+base::Error Replica::told(const Operation& operation, base::Error error) const {
+  const bool lost = error.code == errc::replica_failed || state() == ReplicaState::drained;
+  if (operation.base && lost) error.code = errc::handle_lost;
   return error;
 }
 
 error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {
-  const ReplicaState state = state_.load();
-  if (state == ReplicaState::closed || state == ReplicaState::failed) {
-    return make_error(*refusal(closed));
+  const bool takes_all = std::holds_alternative<Maintain>(*message);
+  if (state() == ReplicaState::closed || (state() == ReplicaState::failed && !takes_all)) {
+    return make_error(refusal(closed).value_or(unloading_error()));
   }
   switch (inbox_->send(message)) {
     case Sent::accepted:
@@ -182,7 +167,7 @@ error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {
     case Sent::closed:
       break;
   }
-  return make_error(refusal(closed).value_or(draining_error()));
+  return make_error(refusal(closed).value_or(unloading_error()));
 }
 
 void Replica::reject(Operation& operation, error_code error, OnThread thread) {
@@ -197,9 +182,20 @@ void Replica::request_close(ShutdownMode mode) noexcept {
   int present = close_request_.load();
   while (present < wanted && !close_request_.compare_exchange_weak(present, wanted)) {
   }
-  for (auto open : {ReplicaState::loading, ReplicaState::serving})
-    state_.compare_exchange_strong(open, ReplicaState::draining);
+  show_close_request();
   inbox_->waker.wake();
+}
+
+// A replica that has been asked to close is draining, whatever its thread has made of it meanwhile;
+// one that has failed stays so to its end.
+void Replica::show_close_request() noexcept {
+  for (auto open : {ReplicaState::loading, ReplicaState::serving, ReplicaState::drained})
+    state_.compare_exchange_strong(open, ReplicaState::draining);
+}
+
+void Replica::enter(ReplicaState state) noexcept {
+  state_.store(state);
+  if (close_requested()) show_close_request();
 }
 
 std::optional<ShutdownMode> Replica::close_requested() const noexcept {
@@ -245,7 +241,7 @@ Statistics Replica::statistics() const {
 }
 
 Metrics Replica::metrics() const {
-  Metrics metrics{.model = info_.name, .device = info_.device};
+  Metrics metrics{.model = info_.name, .replica = number_, .device = info_.device};
   metrics.uptime_s = std::chrono::duration<double>(inbox_->clock.now() - loaded_at_).count();
   metrics.state = state_.load();
   metrics.queued = inbox_->mailbox.queued();
@@ -270,7 +266,7 @@ Replica::DeviceWork Replica::work_of(const kernels::Backend& backend) {
   return {backend.saturated(), backend.host_launches()};
 }
 
-HealthReport Replica::health() const {
+HealthReport::Replica Replica::health() const {
   HealthReport::Replica report;
   report.state = state_.load();
   report.can_serve = report.state == ReplicaState::serving;
@@ -286,7 +282,7 @@ HealthReport Replica::health() const {
     const std::lock_guard lock(error_mutex_);
     report.last_error = last_error_;
   }
-  return {{std::move(report)}, kernels::cuda_status()};
+  return report;
 }
 
 }  // namespace tinyloop::actors

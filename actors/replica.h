@@ -28,12 +28,17 @@ class Replica : public std::enable_shared_from_this<Replica> {
   // Told the end of the load, on the replica's thread: nullopt, or why it failed. Must not throw.
   using Loaded = std::function<void(std::optional<base::Error>)>;
 
+  // `number`: among the replicas of its model, from 0.
   Replica(ContextRef context, std::shared_ptr<Courier> courier, std::string path,
-          ModelOptions options);
+          ModelOptions options, size_t number);
 
   // Starts the thread, which loads the model and then serves until it is closed. Once. Throws
   // std::system_error if no thread can be started.
   void start(const std::string& thread_name, Loaded loaded);
+
+  size_t number() const noexcept { return number_; }
+  // In place of start(), where that has thrown: it has ended.
+  void never_started();
 
   // Constant once loaded.
   const ModelInfo& info() const noexcept { return info_; }
@@ -58,42 +63,61 @@ class Replica : public std::enable_shared_from_this<Replica> {
   // Waits for the thread to end; does nothing on the thread itself.
   void join() noexcept;
 
+  ReplicaState state() const noexcept { return state_.load(); }
+  // Whether it takes requests, or is about to.
+  bool can_serve() const noexcept {
+    return state() == ReplicaState::serving || state() == ReplicaState::loading;
+  }
+  // Accepted and not complete.
+  size_t requests() const noexcept { return inbox_->mailbox.queued() + active_.load(); }
+  // Whether one more request would begin at once, for all that places go.
+  bool has_free_place() const noexcept {
+    return state() == ReplicaState::serving && requests() < size_t(options_.max_sequences);
+  }
   MemoryReport memory() const;
-  HealthReport health() const;
+  HealthReport::Replica health() const;
   Statistics statistics() const;
   Metrics metrics() const;
   Counters& counters() noexcept { return counters_; }
 
   // How an error that ends everything here reads to one request.
-  static base::Error told(const Operation& operation, base::Error error);
+  base::Error told(const Operation& operation, base::Error error) const;
 
-  // For the actor.
+  // For the replica's thread.
+  std::unique_ptr<engine::BatchEngine> load();
+  void release_backend();
+  void end();
   const ContextRef& context() const noexcept { return context_; }
   size_t cache_budget() const noexcept { return options_.cache_budget_bytes; }
   std::optional<ShutdownMode> close_requested() const noexcept;
+  void mark_loading() noexcept { enter(ReplicaState::loading); }
+  void mark_serving() noexcept { enter(ReplicaState::serving); }
+  void mark_draining() noexcept {
+    if (state() != ReplicaState::failed) enter(ReplicaState::draining);
+  }
+  void mark_drained() noexcept { enter(ReplicaState::drained); }
   void mark_failed(const base::Error& error) noexcept;
   void set_active(size_t count) noexcept { active_.store(count); }
 
  private:
-  using EnginePtr = std::unique_ptr<engine::BatchEngine>;
   // What a backend counts.
   struct DeviceWork {
     uint64_t saturated = 0;
     uint64_t launches = 0;
   };
 
-  class Life;
-
-  EnginePtr load();
   void describe(const engine::BatchEngine& engine);
-  void release_backend();
-  void end();
+  void check_same(const engine::BatchEngine& engine) const;
+  ModelInfo info_of(const engine::BatchEngine& engine) const;
+  void enter(ReplicaState state) noexcept;
+  void show_close_request() noexcept;
   void set_last_error(const std::string& text);
   static DeviceWork work_of(const kernels::Backend& backend);
 
   const ContextRef context_;
   const std::string path_;
   const ModelOptions options_;
+  const size_t number_;
   const std::shared_ptr<Inbox> inbox_;
   engine::MemoryLedger ledger_;
   mutable std::mutex backend_mutex_;  // between reports and the end of the backend

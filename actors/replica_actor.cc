@@ -6,7 +6,6 @@
 
 #include "actors/error.h"
 #include "actors/replica.h"
-#include "base/check.h"
 #include "engine/rank.h"
 
 namespace tinyloop::actors {
@@ -52,7 +51,7 @@ Loop::Next ReplicaActor::turn() noexcept {
   }
   sweep();
   if (worked || desk_.has_ready()) return {};
-  if (closing_ && queue_.empty()) return {Loop::Next::end};
+  if (is_leaving() && queue_.empty()) return {Loop::Next::end};
   return {Loop::Next::sleep, queue_.next_deadline()};
 }
 
@@ -110,13 +109,15 @@ void ReplicaActor::accept(Operation& operation) {
   desk_.end(operation);
   operation.request.let_go();
   replica_.inbox()->mailbox.left_queue();
-  replica_.reject(operation, make_error(Replica::told(operation, *refusal)), OnThread::replicas);
+  replica_.reject(operation, make_error(replica_.told(operation, *refusal)), OnThread::replicas);
 }
 
 // To the queue, or to where it waits for a prefix; a registration that finds its prefix there goes
 // nowhere.
 std::optional<base::Error> ReplicaActor::route(Operation& operation) {
-  find_base(operation);
+  if (!find_base(operation)) {
+    return base::Error{errc::handle_lost, "the replica that held the prefix has been loaded again"};
+  }
   try {
     if (desk_.receive(operation) != PoolDesk::Next::queue) return std::nullopt;
     if (operation.pool.lease && !operation.pool.registers) {
@@ -152,11 +153,12 @@ void ReplicaActor::take_up_parked() {
   }
 }
 
-// A lease is only ever of a prefix that is there.
-void ReplicaActor::find_base(Operation& operation) {
-  if (!operation.base) return;
+// The prefix is there, unless the replica has been loaded again since it was computed. False: it is
+// lost.
+bool ReplicaActor::find_base(Operation& operation) {
+  if (!operation.base) return true;
   operation.request.base = engine_.find_prefix(operation.base->prefix);
-  TINYLOOP_CHECK(operation.request.base != nullptr);
+  return operation.request.base != nullptr;
 }
 
 // Nobody refers to the prefix any more.
@@ -171,14 +173,27 @@ void ReplicaActor::let_go(Lease& lease) noexcept {
 }
 
 void ReplicaActor::take(Trim& message) {
+  error_code error;
+  size_t bytes = 0;
   try {
-    message.reply->set({}, engine_.trim());
+    bytes = engine_.trim();
   } catch (...) {
-    const base::Error error = current_error("trim");
-    message.reply->set(make_error(error), 0);
-    fail(error);
+    const base::Error cause = current_error("trim");
+    error = make_error(cause);
+    fail(cause);
   }
-  replica_.inbox()->courier->send(*message.reply);
+  if (const auto reply = message.call->answered(error, bytes)) {
+    replica_.inbox()->courier->send(*reply);
+  }
+}
+
+void ReplicaActor::take(Maintain& message) {
+  if (maintenance_) {
+    message.reply->set(make_error(errc::overloaded, "the replica is being drained already"));
+    return replica_.inbox()->courier->send(*message.reply);
+  }
+  maintenance_ = std::move(message);
+  replica_.mark_draining();
 }
 
 void ReplicaActor::take(AskPool& message) {
@@ -235,7 +250,7 @@ void ReplicaActor::expire() {
 
 void ReplicaActor::begin() {
   begin_all();
-  while (!closing_ && active_.empty() && !queue_.empty()) {
+  while (!is_leaving() && active_.empty() && !queue_.empty()) {
     // What a request that has just ended was the last to use.
     replica_.inbox()->releases.drain([this](Lease& lease) { let_go(lease); });
     begin_all();
@@ -245,8 +260,8 @@ void ReplicaActor::begin() {
     end_unbegun(*stranded, make_error(queue_.stranded_error(*stranded)));
   }
   // With nobody active, handles hold what the queue waits for. Somebody has to drop them; but a
-  // replica that is closing waits for no one.
-  if (closing_ && active_.empty()) {
+  // replica that is leaving waits for no one.
+  if (is_leaving() && active_.empty()) {
     queue_.clear(
         [this](const OperationPtr& operation) { end_unbegun(*operation, shutdown_error()); });
   }

@@ -22,11 +22,14 @@ class ReplicaActor {
   ReplicaActor(const ReplicaActor&) = delete;
   ReplicaActor& operator=(const ReplicaActor&) = delete;
 
-  // Ends when the replica has been asked to close and every request has completed.
+  // Ends when the replica has been asked to close, or to make way, and every request has completed.
   Loop::Next turn() noexcept;
+  // What it has made way for, if anything.
+  std::optional<Maintain> take_maintenance() { return std::exchange(maintenance_, std::nullopt); }
 
  private:
   bool work();
+  bool is_leaving() const noexcept { return closing_ || maintenance_; }
   TimePoint now() const noexcept;
 
   // Inbox.
@@ -35,10 +38,11 @@ class ReplicaActor {
   void accept(Operation& operation);
   std::optional<base::Error> route(Operation& operation);
   void finish_registered(Operation& operation);
-  void find_base(Operation& operation);
+  bool find_base(Operation& operation);
   void let_go(Lease& lease) noexcept;
   void take(Trim& message);
   void take(AskPool& message);
+  void take(Maintain& message);
   void take(Visit& message);
   void cancel(Operation& operation);
   void follow_close_request();
@@ -67,6 +71,7 @@ class ReplicaActor {
   OperationList active_;   // begun, held alive
   uint64_t arrivals_ = 0;  // requests taken from the inbox
   bool closing_ = false;
+  std::optional<Maintain> maintenance_;  // asked for: to make way once all requests have ended
   std::optional<base::Error> failure_;
 };
 

@@ -35,6 +35,10 @@ ResidentPool::ResidentPool(std::shared_ptr<PoolBook> book, engine::BatchEngine& 
       engine_(engine),
       index_({.entries = book_->options.capacity, .bytes = book_->options.capacity_bytes}) {}
 
+ResidentPool::~ResidentPool() {
+  update_book(0, 0);
+}
+
 template <class Make>
 void ResidentPool::tell(Make&& make) const {
   if (book_->observer) book_->observer(make());
@@ -125,7 +129,7 @@ void ResidentPool::publish(Operation& operation) {
   operation.pool.id = inserted.id;
   ++book_->registered;
   book_->evicted += inserted.evicted.size();
-  update_book();
+  update_book(index_.size(), index_.bytes());
   tell([&] {
     return PoolEvent{.kind = PoolEvent::Kind::inserted,
                      .key = pending.key(),
@@ -156,7 +160,7 @@ bool ResidentPool::yield_one() {
   index_.erase(id);
   prefixes_.erase(id);
   ++book_->evicted;
-  update_book();
+  update_book(index_.size(), index_.bytes());
   tell([&] { return PoolEvent{.kind = PoolEvent::Kind::yielded, .id = id}; });
   return true;
 }
@@ -185,9 +189,9 @@ engine::PrefixShape ResidentPool::shape_of(const engine::SequenceRequest& reques
           .max_loops = request.loops};
 }
 
-void ResidentPool::update_book() {
-  book_->entries = index_.size();
-  book_->bytes = index_.bytes();
+void ResidentPool::update_book(size_t entries, size_t bytes) {
+  book_->entries += entries - std::exchange(told_entries_, entries);
+  book_->bytes += bytes - std::exchange(told_bytes_, bytes);
 }
 
 }  // namespace tinyloop::actors

@@ -35,6 +35,9 @@ class PendingPrefix {
 class ResidentPool {
  public:
   ResidentPool(std::shared_ptr<PoolBook> book, engine::BatchEngine& engine);
+  ~ResidentPool();
+  ResidentPool(const ResidentPool&) = delete;
+  ResidentPool& operator=(const ResidentPool&) = delete;
 
   // The longest pending prefix that would serve the request better than what is there; null: none.
   PendingPrefix* better_pending(const engine::SequenceRequest& request);
@@ -68,13 +71,14 @@ class ResidentPool {
   engine::PrefixShape shape_of(const engine::SequenceRequest& request) const;
   template <class Make>
   void tell(Make&& make) const;
-  void update_book();
+  void update_book(size_t entries, size_t bytes);
 
   const std::shared_ptr<PoolBook> book_;
   engine::BatchEngine& engine_;
   engine::PrefixIndex index_;
   std::unordered_map<int32_t, engine::CachedPrefixRef> prefixes_;  // by id
   std::list<PendingPrefix> pending_;
+  size_t told_entries_ = 0, told_bytes_ = 0;  // this replica's part of the book's figures
 };
 
 }  // namespace tinyloop::actors

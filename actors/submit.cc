@@ -9,6 +9,7 @@
 #include "actors/generate_operation.h"
 #include "actors/handle.h"
 #include "actors/register_operation.h"
+#include "actors/routing.h"
 #include "actors/score_operation.h"
 #include "base/bounds.h"
 #include "engine/request.h"
@@ -17,18 +18,23 @@ namespace tinyloop::actors {
 
 namespace {
 
-// A request that has passed every check, and what it begins with.
+// A request that has passed every check, what it begins with, and where it goes.
 struct Checked {
   engine::SequenceRequest request;
+  Route route;
   LeaseRef base{};
-  PoolUse pool{};
 };
 
-// The lease of a handle that this replica's requests may use. Throws base::Failure.
-LeaseRef lease_of(const Replica& replica, const Handle& handle) {
-  if (handle.inbox() != replica.inbox()) {
-    throw base::Failure(errc::wrong_model, "the handle was made by another model");
-  }
+const engine::RequestLimits& limits(const ReplicaGroup& group) {
+  return group[0].limits();
+}
+
+const engine::Tokenizer* tokenizer(const ReplicaGroup& group) {
+  return group[0].tokenizer().get();
+}
+
+// Throws base::Failure.
+LeaseRef lease_of(const Handle& handle) {
   LeaseRef lease = handle.lease();
   if (!lease) throw base::Failure(errc::handle_lost, "the handle has been released");
   return lease;
@@ -45,45 +51,36 @@ const Handle* handle_of(const GenerateRequest& request) {
   return request.prefix ? request.prefix.ref().get() : request.resume.ref().get();
 }
 
-// What a request has to do with its pool. One that is not automatic and has no prefixes yet is as
-// good as none.
-PoolUse use_of(Replica& replica, const PrefixPool& pool) {
-  if (!pool) return {};
-  const std::shared_ptr<PoolBook>& book = pool.ref()->book();
-  LeaseRef lease = book->options.automatic ? pool.ref()->bind(replica.inbox())
-                                           : pool.ref()->lease(replica.inbox());
-  if (!lease) {
-    ++book->misses;
-    replica.counters().count_lookup(0);
-  }
-  return {book, std::move(lease)};
-}
-
-Checked check(Replica& replica, const GenerateRequest& request) {
-  const engine::Tokenizer* tokenizer = replica.tokenizer().get();
+Checked check(const ReplicaGroup& group, const GenerateRequest& request) {
   const Handle* handle = handle_of(request);
   if (!handle) {
-    auto checked = engine::check_request(request, replica.limits(), tokenizer).value();
-    return {std::move(checked), nullptr, use_of(replica, request.pool)};
+    auto checked = engine::check_request(request, limits(group), tokenizer(group)).value();
+    Route to = route(group, request.pool.ref(), checked);
+    if (to.pool.book && !to.pool.lease) {
+      ++to.pool.book->misses;
+      to.replica->counters().count_lookup(0);
+    }
+    return {std::move(checked), std::move(to)};
   }
-  LeaseRef base = lease_of(replica, *handle);
+  const Route to = route(group, *handle);
+  LeaseRef base = lease_of(*handle);
   const engine::BaseTerms terms = handle->terms();
-  return {engine::check_request(request, replica.limits(), tokenizer, &terms).value(),
+  return {engine::check_request(request, limits(group), tokenizer(group), &terms).value(), to,
           std::move(base)};
 }
 
-Checked check(const Replica& replica, const ScoreRequest& request) {
-  return {engine::check_request(request, replica.limits()).value(), nullptr};
+Checked check(const ReplicaGroup& group, const ScoreRequest& request) {
+  return {engine::check_request(request, limits(group)).value(), {&group.least_loaded()}};
 }
 
-Checked check(const Replica& replica, const PrefixRequest& request) {
-  return {engine::check_request(request, replica.limits(), replica.tokenizer().get()).value(),
-          nullptr};
+Checked check(const ReplicaGroup& group, const PrefixRequest& request) {
+  return {engine::check_request(request, limits(group), tokenizer(group)).value(),
+          {&group.least_loaded()}};
 }
 
-Checked check(const Replica& replica, const ResumeRequest& request) {
-  return {engine::check_request(request, replica.limits(), replica.tokenizer().get()).value(),
-          nullptr};
+Checked check(const ReplicaGroup& group, const ResumeRequest& request) {
+  return {engine::check_request(request, limits(group), tokenizer(group)).value(),
+          {&group.least_loaded()}};
 }
 
 // A prefix for a pool.
@@ -92,19 +89,22 @@ struct RegisterRequest {
   const PrefixRequest& prefix;
 };
 
-Checked check(const Replica& replica, const RegisterRequest& request) {
+Checked check(const ReplicaGroup& group, const RegisterRequest& request) {
   if (!request.pool) throw base::Failure(errc::invalid_argument, "pool: empty");
-  Checked checked = check(replica, request.prefix);
-  checked.request.keep.reset();  // once it is known that the pool has not got it
-  checked.pool = {request.pool->book(), request.pool->bind(replica.inbox()), true};
-  return checked;
+  auto checked = engine::check_request(request.prefix, limits(group), tokenizer(group)).value();
+  checked.keep.reset();  // once it is known that the pool has not got it
+  Route to = route_registration(group, request.pool, checked);
+  to.pool.registers = true;
+  return {std::move(checked), std::move(to)};
 }
 
-Checked check(const Replica& replica, const DeepenRequest& request) {
+Checked check(const ReplicaGroup& group, const DeepenRequest& request) {
   if (!request.handle) throw base::Failure(errc::invalid_argument, "handle: empty");
   const Handle& handle = *request.handle.ref();
-  LeaseRef base = lease_of(replica, handle);
-  return {engine::check_deepen(handle.terms(), request, replica.limits()).value(), std::move(base)};
+  const Route to = route(group, handle);
+  LeaseRef base = lease_of(handle);
+  return {engine::check_deepen(handle.terms(), request, limits(group)).value(), to,
+          std::move(base)};
 }
 
 Operation::Terms terms_of(const GenerateRequest& request) {
@@ -139,8 +139,9 @@ std::shared_ptr<Handle> handle_for(const Replica& replica, const engine::Sequenc
 }
 
 template <class Kind>
-OperationPtr make_operation(Replica& replica, Checked checked, Operation::Terms terms,
+OperationPtr make_operation(Checked checked, Operation::Terms terms,
                             detail::Completion<Kind>& completion) {
+  const Replica& replica = *checked.route.replica;
   OperationPtr operation;
   if constexpr (std::is_same_v<Kind, GenerateResult>) {
     operation.reset(
@@ -157,25 +158,27 @@ OperationPtr make_operation(Replica& replica, Checked checked, Operation::Terms 
                                              std::move(handle), completion));
   }
   operation->base = std::move(checked.base);
-  operation->pool = std::move(checked.pool);
+  operation->pool = std::move(checked.route.pool);
   return operation;
 }
 
 template <class Request, class Result>
 void start(const ModelRef& model, const Request& request, detail::Completion<Result> completion) {
   if (!model) return completion.post(empty_model(), {});
-  Replica& replica = model->replica();
+  Replica* replica = &model->replica();  // counts what is refused before it has a place to go to
   completion.keep(model);
   const auto slot = completion.slot();
   OperationPtr operation;  // owns the completion as soon as it exists
   try {
-    operation = make_operation(replica, check(replica, request), terms_of(request), completion);
+    Checked checked = check(model->replicas(), request);
+    replica = checked.route.replica;
+    operation = make_operation(std::move(checked), terms_of(request), completion);
     let_cancel(slot, operation);
-    return replica.submit(operation, model->closed_code());
+    return replica->submit(operation, model->closed_code());
   } catch (...) {
     const error_code error = make_error(current_refusal("submit"));
-    if (operation) return replica.reject(*operation, error);
-    replica.counters().count_rejected(error);
+    if (operation) return replica->reject(*operation, error);
+    replica->counters().count_rejected(error);
     completion.post(error, {});
   }
 }
@@ -249,20 +252,20 @@ boost::intrusive_ptr<StreamOperation> start_stream(const ModelRef& model,
                                                    const GenerateRequest& request,
                                                    std::vector<int32_t>* prompt) {
   if (!model) return failed_stream(nullptr, empty_model());
-  Replica& replica = model->replica();
   Checked checked;
   try {
-    checked = check(replica, request);
+    checked = check(model->replicas(), request);
   } catch (const base::Failure& failure) {
     const error_code error = make_error(failure.error());
-    replica.counters().count_rejected(error);
-    return failed_stream(replica.inbox(), error);
+    model->replica().counters().count_rejected(error);
+    return failed_stream(model->replica().inbox(), error);
   }
   if (prompt) *prompt = checked.request.tokens;
+  Replica& replica = *checked.route.replica;
   boost::intrusive_ptr<StreamOperation> operation(
       new StreamOperation(replica.inbox(), std::move(checked.request), terms_of(request)));
   operation->base = std::move(checked.base);
-  operation->pool = std::move(checked.pool);
+  operation->pool = std::move(checked.route.pool);
   replica.submit(operation, model->closed_code());
   return operation;
 }

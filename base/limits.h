@@ -10,6 +10,7 @@ namespace tinyloop::base {
 inline constexpr int32_t kMaxSeqLen = 1
                                       << 20;  // positions · d_model fits size_t with room to spare
 inline constexpr int32_t kMaxSequences = 1024;  // in progress at once: each costs host memory
+inline constexpr int32_t kMaxReplicas = 64;     // a bit each where it is noted who has what
 inline constexpr int32_t kMaxQueued = 32768;    // a fixed-size lock-free queue numbers 16-bit nodes
 inline constexpr int32_t kMaxHoldPasses = 63;   // nobody waits longer than the deepest loop runs
 inline constexpr int32_t kMaxCpuThreads = 256;

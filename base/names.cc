@@ -57,6 +57,8 @@ const char* to_string(ReplicaState state) noexcept {
       return "serving";
     case ReplicaState::draining:
       return "draining";
+    case ReplicaState::drained:
+      return "drained";
     case ReplicaState::failed:
       return "failed";
     case ReplicaState::closed:

@@ -571,6 +571,12 @@ void BatchEngine::drop_prefixes() noexcept {
   impl_->cache_.publish();
   impl_->memory_came_back();
 }
+PrefixId BatchEngine::next_prefix() const {
+  return impl_->prefixes_.next_id();
+}
+void BatchEngine::number_prefixes_from(PrefixId first) {
+  impl_->prefixes_.number_from(first);
+}
 HandleExcess BatchEngine::handle_excess(const PrefixShape& shape) const {
   return impl_->prefixes_.excess(shape);
 }

@@ -100,6 +100,10 @@ class BatchEngine {
   void drop_prefix(PrefixId id);
   // Those that sequences in progress use end with them.
   void drop_prefixes() noexcept;
+  // The number of the next prefix. An engine that follows another one in a replica goes on where
+  // that one has stopped, before its first prefix.
+  PrefixId next_prefix() const;
+  void number_prefixes_from(PrefixId first);
   // How far one more prefix of this shape would go beyond the limits on handles.
   HandleExcess handle_excess(const PrefixShape& shape) const;
   // Any thread; constant after the load.

@@ -52,6 +52,8 @@ struct PrefixSizes {
   // A prefix once it has been computed, to the byte.
   PrefixBytes bytes_of(const PrefixShape& shape) const;
 
+  bool operator==(const PrefixSizes&) const = default;
+
  private:
   size_t capacity_of(const PrefixShape& shape) const;
   size_t snapshot_bytes(const PrefixShape& shape) const;

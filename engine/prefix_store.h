@@ -43,6 +43,10 @@ class PrefixStore {
   // With one more prefix of this shape.
   HandleExcess excess(const PrefixShape& shape) const;
 
+  // What the next prefix will be called; may be set before there is any.
+  PrefixId next_id() const { return next_id_; }
+  void number_from(PrefixId first) { next_id_ = first; }
+
   // Null: it is gone.
   CachedPrefixRef find(PrefixId id) const;
 

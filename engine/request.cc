@@ -288,6 +288,7 @@ base::Result<SequenceRequest> check_request(const ScoreRequest& request,
 
 base::Result<void> check_options(const ModelOptions& options) {
   try {
+    check_range("replicas", options.replicas, 0, base::kMaxReplicas);
     check_range("max_seq_len", options.max_seq_len, 1, base::kMaxSeqLen);
     check_range("prefill_chunk", options.prefill_chunk, 0, options.max_seq_len);
     check_range("prefill_budget", options.prefill_budget, 1, INT32_MAX);

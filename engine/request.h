@@ -29,6 +29,8 @@ struct RequestLimits {
   int32_t default_loops = 0;
   int32_t max_loops = 0;
   int32_t trained_context = 0;  // going past it is allowed
+
+  bool operator==(const RequestLimits&) const = default;
 };
 
 // build: computes its tokens for what it keeps, and samples nothing.

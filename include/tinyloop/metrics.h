@@ -1,7 +1,7 @@
 // What a model's operator watches: counts, sizes and distributions since the load, and the same as
 // text that Prometheus reads.
 //
-//   std::string page = tinyloop::prometheus_text({{model_a.metrics(), model_b.metrics()}});
+//   std::string page = tinyloop::prometheus_text(model.metrics());
 #pragma once
 
 #include <cstdint>
@@ -51,10 +51,11 @@ struct PoolLookups {
   uint64_t tokens_saved = 0;
 };
 
-// Of one model. Taken without a lock that a step could wait for; entries that change together may
-// be a few events apart.
+// Of one replica of a model. Taken without a lock that a step could wait for; entries that change
+// together may be a few events apart.
 struct Metrics {
-  std::string model;  // label of all samples: the file's name for itself; may be changed
+  std::string model;   // label of all samples: the file's name for itself; may be changed
+  size_t replica = 0;  // label of all samples: its number, from 0
   std::string device{};
   double uptime_s = 0;  // since the load
 
@@ -78,8 +79,9 @@ struct Metrics {
   Histogram pass_rows{};         // rows in the shared block, mean of the passes of a step
 };
 
-// Prometheus' text format, version 0.0.4 (content type "text/plain; version=0.0.4"). Metrics of
-// models with the same label give series with the same name, which Prometheus refuses.
-TINYLOOP_API std::string prometheus_text(std::span<const Metrics> models);
+// Prometheus' text format, version 0.0.4 (content type "text/plain; version=0.0.4"), of the
+// replicas of one model or of several. Two with the same labels give series with the same name,
+// which Prometheus refuses.
+TINYLOOP_API std::string prometheus_text(std::span<const Metrics> replicas);
 
 }  // namespace tinyloop

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tinyloop/detail/operations.h"
 #include "tinyloop/metrics.h"
@@ -33,6 +34,8 @@ struct ModelInfo {
   int32_t vocab = 0;
   int32_t context_length = 0;  // positions the model was trained for
   int32_t max_seq_len = 0;     // positions a request may use (ModelOptions)
+
+  bool operator==(const ModelInfo&) const = default;
 };
 
 // A cheap reference to a model; copies refer to the same one. Every member may be called from any
@@ -177,6 +180,35 @@ class TINYLOOP_API Model {
         token);
   }
 
+  // void(error_code): takes a replica out of service, by its number from 0: it gets no more
+  // requests, finishes those it has accepted, and gives all its memory back; then it is `drained`.
+  // What was kept there for handles and pools is lost: handle_lost. Errors: invalid_argument, there
+  // is no such replica; overloaded, it is being drained or loaded again already; shutdown and
+  // model_closed. Cannot be cancelled.
+  template <boost::asio::completion_token_for<void(error_code)> Token>
+  auto async_drain_replica(size_t replica, Token&& token) const {
+    return boost::asio::async_initiate<Token, void(error_code)>(
+        [state = state_, replica](auto handler) {
+          detail::drain_replica(state, replica,
+                                {std::move(handler), detail::default_executor(state)});
+        },
+        token);
+  }
+
+  // void(error_code): the same, and then loads the model again, from the same file: it serves. One
+  // that has failed or was drained is loaded at once. Further errors: those of a load; the replica
+  // is then `failed` and can be loaded again. The file must hold the same model: bad_model_file. A
+  // CUDA device that has met an error it cannot recover from needs a new process.
+  template <boost::asio::completion_token_for<void(error_code)> Token>
+  auto async_reload_replica(size_t replica, Token&& token) const {
+    return boost::asio::async_initiate<Token, void(error_code)>(
+        [state = state_, replica](auto handler) {
+          detail::reload_replica(state, replica,
+                                 {std::move(handler), detail::default_executor(state)});
+        },
+        token);
+  }
+
   // void(error_code): ends the model; completes when all of its requests have completed and its
   // memory is back. Cannot be cancelled. A second call completes with the first, and `cancel` cuts
   // a `drain` short. On an empty Model: model_closed.
@@ -189,12 +221,12 @@ class TINYLOOP_API Model {
         token);
   }
 
-  // Snapshots; empty ones from an empty Model.
+  // Snapshots; empty ones from an empty Model. Of several replicas: sums, or one for each.
   MemoryReport memory() const;
   HealthReport health() const;
   Statistics statistics() const;
-  Metrics metrics() const;  // tinyloop/metrics.h
-  ModelInfo info() const;
+  std::vector<Metrics> metrics() const;  // tinyloop/metrics.h
+  ModelInfo info() const;                // the first replica's
   Tokenizer tokenizer() const;
 
   explicit operator bool() const noexcept { return state_ != nullptr; }

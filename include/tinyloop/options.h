@@ -37,8 +37,13 @@ TINYLOOP_API const char* to_string(Schedule schedule) noexcept;
 
 // A value out of range makes the load fail with errc::invalid_argument before the file is opened.
 struct ModelOptions {
-  // "cpu"; "cuda:N", the N-th CUDA device; "auto": "cuda:0" where it can be used, else "cpu".
+  // "cpu"; "cuda:N", the N-th CUDA device; "auto": "cuda:0" where it can be used, else "cpu". Or
+  // several, separated by commas: replicas go to them in turn. Results are the same to the bit on
+  // devices of one kind (ModelInfo::device).
   std::string device = "auto";
+  // 0 .. 64 copies of the model that share its requests, each with memory, budgets, queue and
+  // thread of its own: all options below are for each of them. 0: one for each device named.
+  int32_t replicas = 0;
   ArithmeticMode mode = ArithmeticMode::automatic;
   int32_t max_seq_len = 2048;    // 1 .. 1,048,576 positions a request may use
   int32_t prefill_chunk = 0;     // 0 .. max_seq_len rows of scratch; 0: max_seq_len rows
@@ -52,7 +57,8 @@ struct ModelOptions {
   int32_t max_queued = 1024;   // 1 .. 32,768 accepted requests that have not begun
   Schedule schedule = Schedule::throughput;
   int32_t hold_passes = 7;  // 0 .. 63: passes for which rows may wait for company, at most
-  int32_t cpu_threads = 0;  // 0 .. 256 threads of the CPU backend; 0: one per core
+  int32_t cpu_threads = 0;  // 0 .. 256 threads of the CPU backend; 0: one per core, shared out
+                            // among the replicas
   size_t cache_budget_bytes = size_t{4} << 30;  // K/V pages of all requests together
   int32_t max_handles = 1024;      // 1 .. 65,536 reuse handles and pool entries alive at once
   size_t handle_budget_bytes = 0;  // what they may hold in all; 0: cache_budget_bytes alone bounds

@@ -45,7 +45,14 @@ struct MemoryReport {
   size_t model_bytes() const { return total() - arena - handles; }
 };
 
-enum class ReplicaState : uint8_t { loading, serving, draining, failed, closed };
+enum class ReplicaState : uint8_t {
+  loading,
+  serving,
+  draining,  // finishes what it has accepted
+  drained,   // has given its memory back; can be loaded again
+  failed,
+  closed,
+};
 TINYLOOP_API const char* to_string(ReplicaState state) noexcept;
 
 struct HealthReport {

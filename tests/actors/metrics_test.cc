@@ -49,7 +49,7 @@ TEST(Metrics, EveryRequestAndTokenIsInItsDistribution) {
     futures.push_back(served.model.async_generate(what, asio::use_future));
   }
   for (auto& future : futures) future.get();
-  const Metrics m = served.model.metrics();
+  const Metrics m = served.model.metrics()[0];
   EXPECT_EQ(m.model, served.model.info().name);
   EXPECT_EQ(m.device, served.model.info().device);
   EXPECT_EQ(m.state, ReplicaState::serving);
@@ -67,7 +67,7 @@ TEST(Metrics, EveryRequestAndTokenIsInItsDistribution) {
   EXPECT_EQ(m.pass_rows.count(), m.step_s.count());
   EXPECT_GE(m.pass_rows.sum, double(m.step_s.count()));  // a row at least
   EXPECT_EQ(m.memory.total(), served.model.memory().total());
-  EXPECT_EQ(Model().metrics().state, ReplicaState::closed);
+  EXPECT_EQ(Model().metrics().size(), 0u);
 }
 
 TEST(Metrics, RefusalsAndCancelsHaveTheirReasons) {
@@ -88,13 +88,13 @@ TEST(Metrics, RefusalsAndCancelsHaveTheirReasons) {
     queued = served.model.async_generate(request(3),
                                          asio::bind_cancellation_slot(signal.slot(), use_error()));
     EXPECT_TRUE(error(request(3)) == errc::overloaded);
-    EXPECT_EQ(served.model.metrics().queued, 1u);
+    EXPECT_EQ(served.model.metrics()[0].queued, 1u);
     signal.emit(asio::cancellation_type::terminal);
   }
   EXPECT_EQ(queued.get(), asio::error::operation_aborted);
   served.model.async_unload(ShutdownMode::drain, asio::use_future).get();
   EXPECT_TRUE(error(request(3)) == errc::model_closed);
-  const Metrics m = served.model.metrics();
+  const Metrics m = served.model.metrics()[0];
   EXPECT_EQ(m.rejections.invalid, 1u);
   EXPECT_EQ(m.rejections.out_of_memory, 1u);
   EXPECT_EQ(m.rejections.overloaded, 1u);
@@ -122,7 +122,7 @@ TEST(Metrics, LookupsOfAllPoolsTogether) {
   served.model.async_register_prefix(other, {.tokens = {7, 8, 9}}, asio::use_future).get();
   what.pool = other;
   served.generate(what);
-  const PoolLookups found = served.model.metrics().pool;
+  const PoolLookups found = served.model.metrics()[0].pool;
   EXPECT_EQ(found.hits, 1u);
   EXPECT_EQ(found.misses, 2u);
   EXPECT_EQ(found.tokens_saved, 3u);
@@ -136,7 +136,7 @@ std::map<std::string, double> samples_of(const std::string& page) {
   static const std::regex kComment(
       R"(# (HELP tinyloop_[a-z_]+ [A-Z].*|TYPE tinyloop_[a-z_]+ (counter|gauge|histogram)))");
   static const std::regex kSample(
-      R"re(tinyloop_[a-z_]+\{model="([^"\\\n]|\\[\\"n])*"(,[a-z]+="[^"\\\n]*")?\} [0-9.e+-]+)re");
+      R"re(tinyloop_[a-z_]+\{model="([^"\\\n]|\\[\\"n])*",replica="[0-9]+"(,[a-z]+="[^"\\\n]*")?\} [0-9.e+-]+)re");
   std::map<std::string, double> samples;
   std::istringstream lines(page);
   for (std::string line; std::getline(lines, line);) {
@@ -156,27 +156,31 @@ std::map<std::string, double> samples_of(const std::string& page) {
 TEST(Prometheus, ThePageSaysWhatTheMetricsSay) {
   const ServedModel served;
   served.generate(request(4));
-  Metrics a = served.model.metrics(), b = a;
+  Metrics a = served.model.metrics()[0], b = a;
   a.model = "a";
   b.model = "b \"quoted\" \\ and\nbroken";
   b.statistics.generated_tokens = 18446744073709551615u;
   const std::vector<Metrics> both{a, b};
   const std::string page = prometheus_text(both);
   const auto samples = samples_of(page);
-  EXPECT_EQ(samples.at("tinyloop_tokens_generated_total{model=\"a\"}"), 4);
-  EXPECT_NE(
-      page.find("tinyloop_tokens_generated_total{model=\"b \\\"quoted\\\" \\\\ and\\nbroken\"} "
-                "18446744073709551615\n"),
-      std::string::npos);
-  EXPECT_EQ(samples.at("tinyloop_requests_completed_total{model=\"a\",outcome=\"ok\"}"), 1);
-  EXPECT_EQ(samples.at("tinyloop_replica_state{model=\"a\",state=\"serving\"}"), 1);
-  EXPECT_EQ(samples.at("tinyloop_replica_state{model=\"a\",state=\"failed\"}"), 0);
-  EXPECT_EQ(samples.at("tinyloop_memory_bytes{model=\"a\",use=\"weights\"}"),
+  EXPECT_EQ(samples.at("tinyloop_tokens_generated_total{model=\"a\",replica=\"0\"}"), 4);
+  EXPECT_NE(page.find("tinyloop_tokens_generated_total{model=\"b \\\"quoted\\\" \\\\ "
+                      "and\\nbroken\",replica=\"0\"} "
+                      "18446744073709551615\n"),
+            std::string::npos);
+  EXPECT_EQ(
+      samples.at("tinyloop_requests_completed_total{model=\"a\",replica=\"0\",outcome=\"ok\"}"), 1);
+  EXPECT_EQ(samples.at("tinyloop_replica_state{model=\"a\",replica=\"0\",state=\"serving\"}"), 1);
+  EXPECT_EQ(samples.at("tinyloop_replica_state{model=\"a\",replica=\"0\",state=\"failed\"}"), 0);
+  EXPECT_EQ(samples.at("tinyloop_memory_bytes{model=\"a\",replica=\"0\",use=\"weights\"}"),
             double(a.memory.weights));
-  EXPECT_EQ(samples.at("tinyloop_token_interval_seconds_count{model=\"a\"}"), 3);
-  EXPECT_EQ(samples.at("tinyloop_token_interval_seconds_bucket{model=\"a\",le=\"+Inf\"}"), 3);
+  EXPECT_EQ(samples.at("tinyloop_token_interval_seconds_count{model=\"a\",replica=\"0\"}"), 3);
+  EXPECT_EQ(
+      samples.at("tinyloop_token_interval_seconds_bucket{model=\"a\",replica=\"0\",le=\"+Inf\"}"),
+      3);
   std::map<double, double> buckets;  // by upper bound
-  const std::string bucket = "tinyloop_token_interval_seconds_bucket{model=\"a\",le=\"";
+  const std::string bucket =
+      "tinyloop_token_interval_seconds_bucket{model=\"a\",replica=\"0\",le=\"";
   for (const auto& [name, value] : samples) {
     if (name.rfind(bucket, 0) == 0) buckets[std::stod(name.substr(bucket.size()))] = value;
   }

@@ -52,9 +52,10 @@ inline GenerateRequest request(int32_t max_tokens, int32_t seed = 1) {
 }
 
 // Sends a message to the replica; `visit` runs on its thread.
-inline void visit_replica(const Model& model, std::function<void(engine::BatchEngine&)> visit) {
+inline void visit_replica(const Model& model, std::function<void(engine::BatchEngine&)> visit,
+                          size_t replica = 0) {
   auto message = std::make_unique<actors::Message>(actors::Visit{std::move(visit)});
-  const error_code error = model.state()->replica().send(message, errc::model_closed);
+  const error_code error = model.state()->replica(replica).send(message, errc::model_closed);
   if (error) throw boost::system::system_error(error);
 }
 
@@ -62,12 +63,15 @@ inline void visit_replica(const Model& model, std::function<void(engine::BatchEn
 // has stopped.
 class Pause {
  public:
-  explicit Pause(const Model& model) {
+  explicit Pause(const Model& model, size_t replica = 0) {
     auto stopped = std::make_shared<std::promise<void>>();
-    visit_replica(model, [stopped, go = go_.get_future().share()](engine::BatchEngine&) {
-      stopped->set_value();
-      go.wait();
-    });
+    visit_replica(
+        model,
+        [stopped, go = go_.get_future().share()](engine::BatchEngine&) {
+          stopped->set_value();
+          go.wait();
+        },
+        replica);
     stopped->get_future().wait();
   }
   ~Pause() { go_.set_value(); }
