@@ -132,7 +132,11 @@ std::optional<base::Error> Replica::refusal(errc closed) const {
 }
 
 void Replica::submit(const OperationPtr& operation, errc closed) {
-  if (auto error = refusal(closed)) return reject(*operation, make_error(told(*operation, *error)));
+  const bool on_its_way =
+      state() == ReplicaState::draining && !close_requested() && !operation->base;
+  if (auto error = refusal(closed); error && !on_its_way) {
+    return reject(*operation, make_error(told(*operation, *error)));
+  }
   switch (inbox_->send(operation)) {
     case Sent::accepted:
       return;

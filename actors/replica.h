@@ -49,7 +49,14 @@ class Replica : public std::enable_shared_from_this<Replica> {
 
   // Why a request sent now would be refused. `closed`: the code once nothing is left.
   std::optional<base::Error> refusal(errc closed) const;
-  // Sends the operation or completes it with the reason why not.
+  // A request is about to be sent, and has been (actors/incoming.h).
+  void expect() noexcept { incoming_.fetch_add(1); }
+  void arrived() noexcept {
+    if (incoming_.fetch_sub(1) == 1 && state() == ReplicaState::draining) inbox_->waker.wake();
+  }
+  bool expects_any() const noexcept { return incoming_.load() > 0; }
+  // Sends the operation or completes it with the reason why not. One that uses nothing of the
+  // replica's own is let in while it is drained: it was on its way.
   void submit(const OperationPtr& operation, errc closed);
   // The message is kept if it is not accepted; the result says why.
   error_code send(std::unique_ptr<Message>& message, errc closed);
@@ -132,6 +139,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   std::atomic<ReplicaState> state_{ReplicaState::loading};
   std::atomic<int> close_request_{0};  // 0: none, else 1 + ShutdownMode
   std::atomic<size_t> active_{0};
+  std::atomic<size_t> incoming_{0};
   mutable std::mutex error_mutex_;
   std::string last_error_;
   ClosedLatch closed_;

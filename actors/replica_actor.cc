@@ -44,6 +44,7 @@ TimePoint ReplicaActor::now() const noexcept {
 
 Loop::Next ReplicaActor::turn() noexcept {
   bool worked = true;
+  const bool expects_any = replica_.expects_any();  // before the inbox is looked at
   try {
     worked = work();
   } catch (...) {
@@ -51,7 +52,7 @@ Loop::Next ReplicaActor::turn() noexcept {
   }
   sweep();
   if (worked || desk_.has_ready()) return {};
-  if (is_leaving() && queue_.empty()) return {Loop::Next::end};
+  if (is_leaving() && queue_.empty() && (closing_ || !expects_any)) return {Loop::Next::end};
   return {Loop::Next::sleep, queue_.next_deadline()};
 }
 

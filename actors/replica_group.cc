@@ -71,9 +71,13 @@ Replica* ReplicaGroup::find(const std::shared_ptr<Inbox>& inbox) const noexcept 
   return nullptr;
 }
 
-Replica& ReplicaGroup::least_loaded() const noexcept {
-  Replica* const best = least_loaded(~uint64_t{0});
-  return best ? *best : *replicas_.front();
+Incoming ReplicaGroup::enter() const noexcept {
+  for (;;) {
+    Replica* const best = least_loaded(kAll);
+    Incoming way(best ? *best : *replicas_.front());
+    // It may have been drained just before it could know of us.
+    if (!best || best->can_serve()) return way;
+  }
 }
 
 Replica* ReplicaGroup::least_loaded(uint64_t which) const noexcept {

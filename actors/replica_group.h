@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "actors/incoming.h"
 #include "actors/replica.h"
 
 namespace tinyloop::actors {
@@ -14,6 +15,8 @@ class Pool;
 // Constant, save which of them serve. Any thread.
 class ReplicaGroup {
  public:
+  static constexpr uint64_t kAll = ~uint64_t{0};
+
   explicit ReplicaGroup(std::vector<ReplicaRef> replicas) : replicas_(std::move(replicas)) {}
 
   size_t size() const noexcept { return replicas_.size(); }
@@ -25,7 +28,7 @@ class ReplicaGroup {
   Replica* find(const std::shared_ptr<Inbox>& inbox) const noexcept;
   // Where a request is best sent that could go to any: to one that serves, of these to one that has
   // the fewest requests, of these to each in turn. If none serves, to one that is going to.
-  Replica& least_loaded() const noexcept;
+  Incoming enter() const noexcept;
   // The same among those whose bit is set in `which`; null: none of them serves or is going to.
   Replica* least_loaded(uint64_t which) const noexcept;
 

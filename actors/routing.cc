@@ -13,14 +13,17 @@ engine::PrefixKey key_of(const engine::SequenceRequest& request) {
 // Of an automatic pool, whose prefixes are on all replicas. One that holds the prefix is left alone
 // while all its places are taken and another one has a free place: then that one computes the
 // prefix, too.
-Replica& route_by_residence(const ReplicaGroup& group, Pool& pool,
+Incoming route_by_residence(const ReplicaGroup& group, Pool& pool,
                             const engine::SequenceRequest& request) {
-  if (group.size() == 1) return group[0];
-  const uint64_t holders = pool.residence().holders(request.tokens, key_of(request));
-  Replica* const holder = holders == 0 ? nullptr : group.least_loaded(holders);
-  if (holder && holder->has_free_place()) return *holder;
-  Replica& other = group.least_loaded();
-  return holder && !other.has_free_place() ? *holder : other;
+  const uint64_t holders =
+      group.size() == 1 ? 0 : pool.residence().holders(request.tokens, key_of(request));
+  if (Replica* const holder = holders == 0 ? nullptr : group.least_loaded(holders)) {
+    Incoming way(*holder);
+    const Replica* const other = group.least_loaded(ReplicaGroup::kAll);
+    const bool spills = !holder->has_free_place() && other && other->has_free_place();
+    if (holder->can_serve() && !spills) return way;
+  }
+  return group.enter();
 }
 
 PoolUse use(const ReplicaGroup& group, Pool& pool, const Replica& replica, LeaseRef lease) {
@@ -35,33 +38,36 @@ PoolUse use(const ReplicaGroup& group, Pool& pool, const Replica& replica, Lease
 Route route(const ReplicaGroup& group, const Handle& handle) {
   Replica* const replica = group.find(handle.inbox());
   if (!replica) throw base::Failure(errc::wrong_model, "the handle was made by another model");
-  return {replica};
+  return {Incoming(*replica)};
 }
 
 Route route(const ReplicaGroup& group, const detail::PoolRef& pool,
             const engine::SequenceRequest& request) {
-  if (!pool) return {&group.least_loaded()};
+  if (!pool) return {group.enter()};
   if (pool->book()->options.automatic) {
-    Replica& replica = route_by_residence(group, *pool, request);
-    Route result{&replica, use(group, *pool, replica, pool->bind(group, replica))};
+    Incoming way = route_by_residence(group, *pool, request);
+    const Replica& replica = way.replica();
     if (group.size() > 1) {
       pool->residence().add(request.tokens, key_of(request), replica.number());
     }
-    return result;
+    PoolUse used = use(group, *pool, replica, pool->bind(group, replica));
+    return {std::move(way), std::move(used)};
   }
   // A pool without prefixes, or one whose prefixes are lost, is as good as none.
   Replica* const home = pool->home(group);
-  if (home) return {home, use(group, *pool, *home, pool->lease(group, *home))};
-  Replica& replica = group.least_loaded();
-  return {&replica, use(group, *pool, replica, nullptr)};
+  Incoming way = home ? Incoming(*home) : group.enter();
+  LeaseRef lease = home ? pool->lease(group, *home) : nullptr;
+  PoolUse used = use(group, *pool, way.replica(), std::move(lease));
+  return {std::move(way), std::move(used)};
 }
 
 Route route_registration(const ReplicaGroup& group, const detail::PoolRef& pool,
                          const engine::SequenceRequest& request) {
   if (pool->book()->options.automatic) return route(group, pool, request);
   Replica* const home = pool->home(group);
-  Replica& replica = home ? *home : group.least_loaded();
-  return {&replica, use(group, *pool, replica, pool->bind(group, replica))};
+  Incoming way = home ? Incoming(*home) : group.enter();
+  PoolUse used = use(group, *pool, way.replica(), pool->bind(group, way.replica()));
+  return {std::move(way), std::move(used)};
 }
 
 }  // namespace tinyloop::actors

@@ -10,8 +10,10 @@
 namespace tinyloop::actors {
 
 struct Route {
-  Replica* replica = nullptr;  // never null
+  Incoming way{};  // to be held until the request has been sent
   PoolUse pool{};
+
+  Replica& replica() const noexcept { return way.replica(); }
 };
 
 // Of a request that begins with a handle. Throws base::Failure: wrong_model.

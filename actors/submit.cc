@@ -58,29 +58,27 @@ Checked check(const ReplicaGroup& group, const GenerateRequest& request) {
     Route to = route(group, request.pool.ref(), checked);
     if (to.pool.book && !to.pool.lease) {
       ++to.pool.book->misses;
-      to.replica->counters().count_lookup(0);
+      to.replica().counters().count_lookup(0);
     }
     return {std::move(checked), std::move(to)};
   }
-  const Route to = route(group, *handle);
+  Route to = route(group, *handle);
   LeaseRef base = lease_of(*handle);
   const engine::BaseTerms terms = handle->terms();
-  return {engine::check_request(request, limits(group), tokenizer(group), &terms).value(), to,
-          std::move(base)};
+  return {engine::check_request(request, limits(group), tokenizer(group), &terms).value(),
+          std::move(to), std::move(base)};
 }
 
 Checked check(const ReplicaGroup& group, const ScoreRequest& request) {
-  return {engine::check_request(request, limits(group)).value(), {&group.least_loaded()}};
+  return {engine::check_request(request, limits(group)).value(), {group.enter()}};
 }
 
 Checked check(const ReplicaGroup& group, const PrefixRequest& request) {
-  return {engine::check_request(request, limits(group), tokenizer(group)).value(),
-          {&group.least_loaded()}};
+  return {engine::check_request(request, limits(group), tokenizer(group)).value(), {group.enter()}};
 }
 
 Checked check(const ReplicaGroup& group, const ResumeRequest& request) {
-  return {engine::check_request(request, limits(group), tokenizer(group)).value(),
-          {&group.least_loaded()}};
+  return {engine::check_request(request, limits(group), tokenizer(group)).value(), {group.enter()}};
 }
 
 // A prefix for a pool.
@@ -101,9 +99,9 @@ Checked check(const ReplicaGroup& group, const RegisterRequest& request) {
 Checked check(const ReplicaGroup& group, const DeepenRequest& request) {
   if (!request.handle) throw base::Failure(errc::invalid_argument, "handle: empty");
   const Handle& handle = *request.handle.ref();
-  const Route to = route(group, handle);
+  Route to = route(group, handle);
   LeaseRef base = lease_of(handle);
-  return {engine::check_deepen(handle.terms(), request, limits(group)).value(), to,
+  return {engine::check_deepen(handle.terms(), request, limits(group)).value(), std::move(to),
           std::move(base)};
 }
 
@@ -139,9 +137,9 @@ std::shared_ptr<Handle> handle_for(const Replica& replica, const engine::Sequenc
 }
 
 template <class Kind>
-OperationPtr make_operation(Checked checked, Operation::Terms terms,
+OperationPtr make_operation(Checked& checked, Operation::Terms terms,
                             detail::Completion<Kind>& completion) {
-  const Replica& replica = *checked.route.replica;
+  const Replica& replica = checked.route.replica();
   OperationPtr operation;
   if constexpr (std::is_same_v<Kind, GenerateResult>) {
     operation.reset(
@@ -171,8 +169,8 @@ void start(const ModelRef& model, const Request& request, detail::Completion<Res
   OperationPtr operation;  // owns the completion as soon as it exists
   try {
     Checked checked = check(model->replicas(), request);
-    replica = checked.route.replica;
-    operation = make_operation(std::move(checked), terms_of(request), completion);
+    replica = &checked.route.replica();
+    operation = make_operation(checked, terms_of(request), completion);
     let_cancel(slot, operation);
     return replica->submit(operation, model->closed_code());
   } catch (...) {
@@ -261,7 +259,7 @@ boost::intrusive_ptr<StreamOperation> start_stream(const ModelRef& model,
     return failed_stream(model->replica().inbox(), error);
   }
   if (prompt) *prompt = checked.request.tokens;
-  Replica& replica = *checked.route.replica;
+  Replica& replica = checked.route.replica();
   boost::intrusive_ptr<StreamOperation> operation(
       new StreamOperation(replica.inbox(), std::move(checked.request), terms_of(request)));
   operation->base = std::move(checked.base);

@@ -44,7 +44,9 @@ TEST(Preemption, AStreamHasNoChunkTwice) {
   const ServedModel alone;
   const ServedModel served(tight(request(90), 1.5));
   const auto older = waiting(request(90, 1)), newer = waiting(request(90, 2));
+  StepGate gate(served.model);
   auto first = served.model.async_generate(older, use_outcome());
+  gate.run(1);
   std::vector<int32_t> tokens = newer.tokens;
   auto second = served.model.async_generate(
       newer,
@@ -52,6 +54,7 @@ TEST(Preemption, AStreamHasNoChunkTwice) {
         tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
       },
       use_outcome());
+  gate.open();
   EXPECT_FALSE(error_of(first));
   const auto outcome = second.get();
   EXPECT_FALSE(outcome.error);
