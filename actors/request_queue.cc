@@ -51,6 +51,15 @@ OperationPtr RequestQueue::pop() {
   return {&operation, false};
 }
 
+OperationPtr RequestQueue::pop_holder() {
+  for (Operation& operation : unfunded_) {
+    if (!operation.request.base || !reserve(operation)) continue;
+    unfunded_.erase(unfunded_.iterator_to(operation));
+    return {&operation, false};
+  }
+  return nullptr;
+}
+
 OperationPtr RequestQueue::pop_stranded() {
   for (Operation& operation : unfunded_) {
     if (operation.terms.when_full == WhenFull::wait_for_requests) return remove(operation);
