@@ -164,8 +164,8 @@ void ReplicaActor::find_base(Operation& operation) {
 // Nobody refers to the prefix any more.
 void ReplicaActor::let_go(Lease& lease) noexcept {
   try {
+    engine_.drop_prefix(lease.prefix);
     desk_.drop(lease);
-    engine_.drop_prefix(lease.prefix);  // last: it brings the figures up to date
   } catch (...) {
     fail(current_error("release"));
   }

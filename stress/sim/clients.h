@@ -37,7 +37,7 @@ class Clients {
   void close_engine();  // as ~Engine does
 
   // ---- The end (endings.cc) --------------------------------------------------------------------
-  void drop_everything();
+  bool drop_everything();  // false: nobody had anything
   bool read_all();
   void drop_engine();
   void trim_all();
@@ -107,7 +107,8 @@ class Clients {
   bool shutdown_some();
 
   // ---- What must hold (endings.cc) -------------------------------------------------------------
-  void check_waiting(const Slot& slot, const std::vector<const Op*>& waiting) const;
+  void check_waiting(const Slot& slot, const std::vector<const Op*>& waiting,
+                     const std::vector<const Op*>& unread) const;
   void check_counts(const Slot& slot, size_t waiting, size_t unread) const;
   void check_memory(const Slot& slot, bool held) const;
 

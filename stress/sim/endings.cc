@@ -20,7 +20,8 @@ bool shows(const Op& op) {
 }  // namespace
 
 // A request that is outstanding while nothing moves waits for budget, and somebody holds it.
-void Clients::check_waiting(const Slot& slot, const std::vector<const Op*>& waiting) const {
+void Clients::check_waiting(const Slot& slot, const std::vector<const Op*>& waiting,
+                            const std::vector<const Op*>& unread) const {
   if (waiting.empty()) return;
   const Op& first = *waiting.front();
   if (slot.closing()) fail(first, "never completes, though its model ends");
@@ -33,6 +34,7 @@ void Clients::check_waiting(const Slot& slot, const std::vector<const Op*>& wait
     if (op->when_full != WhenFull::wait) fail(*op, "never completes, and did not ask to wait");
     one_could_not |= most_needed(*op) > free;
   }
+  for (const Op* op : unread) one_could_not |= most_needed(*op) > free;
   if (!one_could_not) fail(first, "waits for budget that is there");
   for (const PoolRecordRef& pool : pools_) {
     const auto& users = pool->users;
@@ -65,6 +67,12 @@ void Clients::check_memory(const Slot& slot, bool held) const {
   require(memory.cache_reserved <= memory.cache_budget, "more is reserved than the budget has");
   require(memory.page_bytes_used <= memory.cache_reserved, "pages that nobody has paid for");
   if (held) return;
+  if (is_verbose()) {
+    trace("model " + std::to_string(slot.index) + " at rest, nothing held: " +
+          std::to_string(memory.pages_free) + " pages free, " + std::to_string(memory.arena) + " bytes of arena, " + std::to_string(memory.pages_used) + " pages used, " +
+          std::to_string(memory.cache_reserved) + " bytes reserved, " +
+          std::to_string(memory.handles) + " of snapshots");
+  }
   require(memory.pages_used == 0, "pages are in use, and nobody has any");
   require(memory.cache_reserved == 0, "budget is reserved, and for nobody");
   require(memory.handles == 0, "snapshots are kept, and for nobody");
@@ -73,21 +81,20 @@ void Clients::check_memory(const Slot& slot, bool held) const {
 void Clients::check_at_rest() {
   ++tally_.rests;
   for (const Slot& slot : slots_) {
-    std::vector<const Op*> waiting;
-    size_t unread = 0;
+    std::vector<const Op*> waiting, unread;
     for (const auto& op : ops_) {
       if (op->slot != &slot || !is_outstanding(*op)) continue;
       if (is_request(op->kind)) {
-        shows(*op) ? waiting.push_back(op.get()) : void(++unread);
+        (shows(*op) ? waiting : unread).push_back(op.get());
       } else if (op->kind != OpKind::release) {
         fail(*op, "never completes");
       }
     }
-    check_waiting(slot, waiting);
+    check_waiting(slot, waiting, unread);
     if (!slot.model) continue;
-    check_counts(slot, waiting.size(), unread);
+    check_counts(slot, waiting.size(), unread.size());
     const bool held =
-        unread + waiting.size() > 0 ||
+        unread.size() + waiting.size() > 0 ||
         std::any_of(handles_.begin(), handles_.end(),
                     [&](const HandleRef& h) { return h->slot == &slot && !h->released; }) ||
         std::any_of(pools_.begin(), pools_.end(), [](const PoolRecordRef& p) {
@@ -113,12 +120,16 @@ size_t Clients::most_turns() const {
   return turns;
 }
 
-void Clients::drop_everything() {
+bool Clients::drop_everything() {
+  bool some = !handles_.empty() || !pools_.empty();
   for (const auto& op : ops_) {
-    if (op->kind == OpKind::stream && !op->dropped && op->initiated) drop(*op);
+    if (op->kind != OpKind::stream || op->dropped || !op->initiated) continue;
+    drop(*op);
+    some = true;
   }
   while (!handles_.empty()) drop_handle();
   while (!pools_.empty()) drop_pool();
+  return some;
 }
 
 // Streams that have not been read to their end; false: there is none.

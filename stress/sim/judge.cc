@@ -135,18 +135,25 @@ void judge_moment(const Op& op, TimePoint last) {
 
 // Nobody who was sent once another one had been taken, begins before it.
 void judge_order(const Op& op, const Timings& timings) {
-  const Begin mine{op.submitted,
-                   op.submitted + std::chrono::microseconds(std::llround(timings.queue_us))};
+  const Begin mine{op.id, op.submitted,
+                   op.submitted + std::chrono::microseconds(std::llround(timings.queue_us)),
+                   op.handle || op.pool};
   const std::vector<TimePoint>& turns = op.slot->loop->starts;
   const auto overtakes = [&](const Begin& late, const Begin& early) {
     // It had been taken when the second turn after it was sent began.
     auto taken = std::upper_bound(turns.begin(), turns.end(), early.submitted);
     if (taken == turns.end() || ++taken == turns.end()) return false;
-    return late.submitted > *taken && late.begun < early.begun;
+    return !late.holds && late.submitted > *taken && late.begun < early.begun;
   };
+  if (is_verbose()) {
+    const auto us = [](TimePoint t) { return std::to_string(t.time_since_epoch().count() / 1000); };
+    trace("#" + std::to_string(op.id) + " was sent at " + us(mine.submitted) + " us, began at " +
+          us(mine.begun));
+  }
   for (const Begin& other : op.slot->begins) {
     if (overtakes(mine, other) || (!op.pool && overtakes(other, mine))) {
-      fail(op, "a request began before one that the replica had taken earlier");
+      fail(op, "this and #" + std::to_string(other.op) +
+                   ": one began before the other, which the replica had taken earlier");
     }
   }
   if (!op.pool) op.slot->begins.push_back(mine);
@@ -222,8 +229,10 @@ void judge_end(const Op& op, std::span<const int32_t> tokens, FinishReason reaso
                const Timings& timings, const Circumstances& at) {
   judge_tokens(op, tokens);
   if (loops != op.loops) fail(op, "tells another depth than it was asked for");
-  if (!tokens.empty()) judge_moment(op, last_event(op, timings));
-  judge_order(op, timings);
+  if (!tokens.empty()) {
+    judge_moment(op, last_event(op, timings));
+    judge_order(op, timings);
+  }
   const bool all = tokens.size() == size_t(op.max_tokens);
   switch (reason) {
     case FinishReason::stop_sequence:
@@ -258,8 +267,8 @@ void judge_scores(const Op& op, const ScoreResult& result, const Circumstances& 
     }
   }
   const FinishReason reason = result.finish_reason;
-  if (wanted > 0) {
-    if (reason == FinishReason::max_tokens) judge_moment(op, last_event(op, result.timings));
+  if (wanted > 0 && reason == FinishReason::max_tokens) {
+    judge_moment(op, last_event(op, result.timings));
     judge_order(op, result.timings);
   }
   const bool whole = reason == FinishReason::max_tokens && result.logprobs.size() == wanted;

@@ -137,7 +137,8 @@ GenerateRequest Clients::draw_generation(Op& op) {
       if (random_.one_in(2)) request.config.loops = op.loops = 2;  // where its prefixes are
     }
   }
-  op.max_tokens = request.config.max_tokens = random_.between(1, kMostTokens);
+  const int32_t room = op.slot->options.max_seq_len - int32_t(op.tokens.size());
+  op.max_tokens = request.config.max_tokens = std::min(random_.between(1, kMostTokens), room);
   if (random_.one_in(5)) {
     op.choosing = {random_.of({0.2f, 0.7f, 2.0f}), random_.of({0, 0, 3}), random_.next()};
     request.config.temperature = op.choosing.temperature;

@@ -100,6 +100,8 @@ void Scheduler::turn(LoopRecord& record) {
 bool Scheduler::handler() {
   if (handlers_running_ > 0 && !habits.many_threads) return false;
   ++handlers_running_;
+  // Asio's count of work may come to nothing for a moment where polls are nested.
+  if (io_.stopped()) io_.restart();
   const bool ran = io_.poll_one() > 0;
   --handlers_running_;
   return ran;

@@ -77,7 +77,7 @@ class Scheduler {
 
   Random random_;
   SimClock clock_;
-  boost::asio::io_context io_{1};
+  boost::asio::io_context io_;
   const boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
       io_.get_executor()};
   std::vector<std::unique_ptr<LoopRecord>> loops_;

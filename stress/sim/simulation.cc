@@ -60,8 +60,7 @@ class Simulation {
   void end_patiently() {
     settle();
     while (clients_->read_all()) settle();
-    clients_->drop_everything();
-    settle();
+    while (clients_->drop_everything()) settle();  // what waited for it brings more
     clients_->trim_all();
     settle();
     clients_->check_nothing_held();
@@ -78,7 +77,7 @@ class Simulation {
     settle();
     clients_->drop_engine();
     settle();
-    clients_->drop_everything();  // handles and streams may outlive the engine
+    while (clients_->drop_everything()) settle();  // handles and streams may outlive the engine
     settle();
     clients_->check_over();
   }

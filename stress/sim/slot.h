@@ -15,7 +15,9 @@ struct LoopRecord;
 
 // When a request began, and when it was sent: who came later must not begin before.
 struct Begin {
+  size_t op = 0;
   TimePoint submitted{}, begun{};
+  bool holds = false;  // a prefix: then it may pass others that wait for budget
 };
 
 struct Slot {
