@@ -29,8 +29,8 @@ class RequestQueue {
   OperationPtr pop();
 
   // The first that holds a prefix and can be funded, taken out; null if there is none. For when no
-  // request is running and pop() gives none: what the others wait for may be that very prefix, which
-  // nobody can give back while the request that holds it waits behind them.
+  // request is running and pop() gives none: what the others wait for may be that very prefix,
+  // which nobody can give back while the request that holds it waits behind them.
   OperationPtr pop_holder();
 
   // The first of those that wait for requests alone, taken out; null if there is none. For when no

@@ -10,8 +10,8 @@ namespace tinyloop::sim {
 namespace {
 
 const char* const kOpNames[kOpKinds] = {
-    "generate", "chunks",          "stream",      "score",   "build_prefix", "build_resume", "deepen",
-    "register", "prefix_info",     "release",     "trim",    "load",         "unload",       "shutdown"};
+    "generate", "chunks",      "stream",  "score", "build_prefix", "build_resume", "deepen",
+    "register", "prefix_info", "release", "trim",  "load",         "unload",       "shutdown"};
 
 }  // namespace
 
@@ -41,8 +41,8 @@ Clients::Clients(Scheduler& scheduler, Tally& tally)
   platform.take_loop = [this](const std::string& name, std::shared_ptr<actors::Loop> loop) {
     scheduler_.take(name, std::move(loop));
   };
-  platform.make_backend = [this](const ModelOptions& wanted)
-      -> base::Result<std::unique_ptr<kernels::Backend>> {
+  platform.make_backend =
+      [this](const ModelOptions& wanted) -> base::Result<std::unique_ptr<kernels::Backend>> {
     Slot& slot = slots_.at(std::stoul(wanted.device.substr(4)));  // "sim:N"
     slot.loop = scheduler_.current();
     return std::make_unique<FakeBackend>(slot.device, scheduler_, wanted.device);
@@ -55,6 +55,7 @@ Clients::Clients(Scheduler& scheduler, Tally& tally)
   // Each seed likes some actions more than others, and some not at all.
   for (size_t i = 0; i < actions().size(); ++i) {
     weights_[i] = actions()[i].weight * random_.of({0, 1, 1, 2, 3});
+    if (actions()[i].weight == 1 && random_.one_in(2)) weights_[i] = 0;  // much ends with these
     total_weight_ += weights_[i];
   }
   weights_[0] += 1;
@@ -69,10 +70,10 @@ const std::vector<Clients::Action>& Clients::actions() {
       {"score", &Clients::score, 10, true},
       {"build_prefix", &Clients::build_prefix, 10, true},
       {"build_resume", &Clients::build_resume, 10, true},
-      {"deepen", &Clients::deepen, 6, true},
-      {"register", &Clients::register_prefix, 10, true},
+      {"deepen", &Clients::deepen, 12, true},
+      {"register", &Clients::register_prefix, 14, true},
       {"load", &Clients::load, 3, true},
-      {"make_pool", &Clients::make_pool, 5, true},
+      {"make_pool", &Clients::make_pool, 8, true},
       {"arm_fault", &Clients::arm_fault, 3, true},
       {"unload", &Clients::unload_some, 1, true},
       {"shutdown", &Clients::shutdown_some, 1, true},
@@ -118,8 +119,11 @@ HandleRef Clients::some_handle() {
   return handles_.empty() ? nullptr : random_.of(handles_);
 }
 
-PoolRecordRef Clients::some_pool() {
-  return pools_.empty() ? nullptr : random_.of(pools_);
+PoolRecordRef Clients::some_pool(const Slot& slot) {
+  if (pools_.empty()) return nullptr;
+  const PoolRecordRef& pool = random_.of(pools_);
+  const bool fits = pool->users.empty() || pool->users.front() == &slot;
+  return fits || random_.one_in(20) ? pool : nullptr;
 }
 
 Circumstances Clients::now() const {
@@ -132,7 +136,8 @@ void Clients::trace_op(const Op& op, const std::string& what) const {
         (op.slot ? "model " + std::to_string(op.slot->index) : "the engine") + ": " + what);
 }
 
-// ---- Answers -------------------------------------------------------------------------------------
+// ---- Answers
+// -------------------------------------------------------------------------------------
 
 void Clients::complete(Op& op, const error_code& error, const std::string& outcome) {
   op.ended = true;

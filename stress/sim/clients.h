@@ -1,5 +1,5 @@
-// All that uses the engine in a simulation: it sends requests, keeps handles, reads streams, cancels,
-// drops and unloads, at any moment, and judges every answer.
+// All that uses the engine in a simulation: it sends requests, keeps handles, reads streams,
+// cancels, drops and unloads, at any moment, and judges every answer.
 #pragma once
 
 #include <array>
@@ -39,6 +39,9 @@ class Clients {
   // ---- The end (endings.cc) --------------------------------------------------------------------
   bool drop_everything();  // false: nobody had anything
   bool read_all();
+  // Two requests that wait for budget, each of which is the last to hold a prefix, wait for each
+  // other; a client that has lost patience cancels one. A violation if it is not that.
+  bool break_stand_off();
   void drop_engine();
   void trim_all();
   void unload_all();
@@ -110,6 +113,7 @@ class Clients {
   void check_waiting(const Slot& slot, const std::vector<const Op*>& waiting,
                      const std::vector<const Op*>& unread) const;
   void check_counts(const Slot& slot, size_t waiting, size_t unread) const;
+  size_t reserved_by_handles(const Slot& slot) const;
   void check_memory(const Slot& slot, bool held) const;
 
   // ---- Answers ---------------------------------------------------------------------------------
@@ -142,7 +146,8 @@ class Clients {
 
   Slot* some_slot();
   HandleRef some_handle();
-  PoolRecordRef some_pool();
+  // Of this model's or nobody's so far, as a rule.
+  PoolRecordRef some_pool(const Slot& slot);
   void trace_op(const Op& op, const std::string& what) const;
   bool is_active(const Slot& slot) const;
 

@@ -5,11 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "stress/sim/random.h"
+#include "base/error.h"
 
 namespace tinyloop::sim {
-
-class Scheduler;
 
 struct Device {
   // What it is like; drawn before the load.
@@ -20,7 +18,7 @@ struct Device {
 
   // Faults to come: the n-th from now; 0: none.
   uint64_t refuse_in = 0;  // allocations
-  uint64_t break_in = 0;   // ops and waits; every later one fails, too
+  uint64_t break_in = 0;   // ops, copies and waits; every later one fails, too
   uint64_t spoil_in = 0;   // rows of logits
   bool full = false;       // every allocation is refused
 
@@ -32,6 +30,11 @@ struct Device {
 
   // True: the fault falls due with this one.
   static bool due(uint64_t& in) { return in > 0 && --in == 0; }
+  // At whatever the device does.
+  void may_break() {
+    if (due(break_in)) broken = true;
+    if (broken) throw base::Failure(errc::replica_failed, "the simulated device broke down");
+  }
 };
 
 }  // namespace tinyloop::sim

@@ -60,17 +60,32 @@ void Clients::check_counts(const Slot& slot, size_t waiting, size_t unread) cons
           "a replica has failed whose device works");
 }
 
+// What handles have reserved for resuming is theirs again when nobody resumes.
+size_t Clients::reserved_by_handles(const Slot& slot) const {
+  size_t bytes = 0;
+  for (const HandleRef& handle : handles_) {
+    if (handle->slot != &slot || handle->released || !handle->resumes()) continue;
+    bytes += handle->resume.info().reserved_bytes;
+  }
+  return bytes;
+}
+
 void Clients::check_memory(const Slot& slot, bool held) const {
   const MemoryReport memory = slot.model.memory();
+  if (!slot.device.broken && !slot.closing()) {
+    require(memory.cache_reserved >= memory.page_bytes_used + reserved_by_handles(slot),
+            "a handle has lost what it reserved");
+  }
   require(memory.total() == slot.device.bytes,
           "MemoryReport: the sum is not what the device has handed out");
   require(memory.cache_reserved <= memory.cache_budget, "more is reserved than the budget has");
   require(memory.page_bytes_used <= memory.cache_reserved, "pages that nobody has paid for");
   if (held) return;
   if (is_verbose()) {
-    trace("model " + std::to_string(slot.index) + " at rest, nothing held: " +
-          std::to_string(memory.pages_free) + " pages free, " + std::to_string(memory.arena) + " bytes of arena, " + std::to_string(memory.pages_used) + " pages used, " +
-          std::to_string(memory.cache_reserved) + " bytes reserved, " +
+    trace("model " + std::to_string(slot.index) +
+          " at rest, nothing held: " + std::to_string(memory.pages_free) + " pages free, " +
+          std::to_string(memory.arena) + " bytes of arena, " + std::to_string(memory.pages_used) +
+          " pages used, " + std::to_string(memory.cache_reserved) + " bytes reserved, " +
           std::to_string(memory.handles) + " of snapshots");
   }
   require(memory.pages_used == 0, "pages are in use, and nobody has any");
@@ -97,9 +112,8 @@ void Clients::check_at_rest() {
         unread.size() + waiting.size() > 0 ||
         std::any_of(handles_.begin(), handles_.end(),
                     [&](const HandleRef& h) { return h->slot == &slot && !h->released; }) ||
-        std::any_of(pools_.begin(), pools_.end(), [](const PoolRecordRef& p) {
-          return p->pool.statistics().entries > 0;
-        });
+        std::any_of(pools_.begin(), pools_.end(),
+                    [](const PoolRecordRef& p) { return p->pool.statistics().entries > 0; });
     check_memory(slot, held);
     if (held) continue;
     for (const auto& op : ops_) {
@@ -144,12 +158,27 @@ bool Clients::read_all() {
   return some;
 }
 
+bool Clients::break_stand_off() {
+  std::vector<Op*> waiting, holding;
+  for (const auto& op : ops_) {
+    if (!is_outstanding(*op) || !is_request(op->kind)) continue;
+    waiting.push_back(op.get());
+    if (op->handle || op->pool) holding.push_back(op.get());
+  }
+  if (waiting.empty()) return false;
+  if (holding.size() < 2) fail(*waiting.front(), "never completes, though all has been dropped");
+  ++tally_.stand_offs;
+  note_cancel(*holding.back());
+  holding.back()->signal.emit(boost::asio::cancellation_type::total);
+  return true;
+}
+
 void Clients::trim_all() {
   for (Slot& slot : slots_) {
     if (!slot.model || slot.closing()) continue;
     slot.device.full = false;
-    slot.model.async_trim(boost::asio::bind_executor(scheduler_.io().get_executor(),
-                                                     [](error_code, size_t) {}));
+    slot.model.async_trim(
+        boost::asio::bind_executor(scheduler_.io().get_executor(), [](error_code, size_t) {}));
   }
 }
 

@@ -49,8 +49,7 @@ FakeBackend::FakeBackend(Device& device, Scheduler& scheduler, std::string name)
 // Where the device may break down, and others may run meanwhile.
 void FakeBackend::begin_op() {
   scheduler_.point();
-  if (Device::due(device_.break_in)) device_.broken = true;
-  if (device_.broken) throw base::Failure(errc::replica_failed, "the simulated device broke down");
+  device_.may_break();
 }
 
 kernels::KvLayout FakeBackend::kv_layout(int32_t, int32_t) const {
@@ -97,8 +96,8 @@ void FakeBackend::rope(const kernels::RopeArgs& args) {
 Cell& FakeBackend::cell(const kernels::KvView& view, int32_t row, int32_t position) {
   const int32_t entry = view.tables[view.row_table[row]] + position / kernels::kPagePositions;
   const std::byte* const page = view.pages[entry];
-  return memory_.cells(page ? page + view.layer_offset : nullptr)[position %
-                                                                  kernels::kPagePositions];
+  return memory_.cells(page ? page + view.layer_offset
+                            : nullptr)[position % kernels::kPagePositions];
 }
 
 void FakeBackend::kv_append(const kernels::KvAppendArgs& args) {
@@ -179,9 +178,8 @@ void FakeBackend::most_likely(const kernels::MostLikelyArgs& args) {
   begin_op();
   for (int32_t r = 0; r < args.rows; ++r) {
     const float* const row = args.logits + size_t(r) * size_t(args.vocab);
-    args.tokens[r] = row[0] != row[0]
-                         ? kernels::kNoToken
-                         : int32_t(std::max_element(row, row + args.vocab) - row);
+    args.tokens[r] = row[0] != row[0] ? kernels::kNoToken
+                                      : int32_t(std::max_element(row, row + args.vocab) - row);
   }
 }
 

@@ -61,12 +61,15 @@ void FakeMemory::do_release(void* block, size_t bytes) noexcept {
 }
 
 void FakeMemory::copy_in(void* device, const void* host, size_t bytes) {
+  device_.may_break();
   std::memcpy(device, host, bytes);
 }
 void FakeMemory::copy_out(void* host, const void* device, size_t bytes) {
+  device_.may_break();
   std::memcpy(host, device, bytes);
 }
 void FakeMemory::copy(void* to_device, const void* from_device, size_t bytes) {
+  device_.may_break();
   std::memcpy(to_device, from_device, bytes);
 }
 

@@ -30,8 +30,8 @@ size_t max_positions(const Op& op) {
 
 // No request of this kind takes more of the K/V budget, its prefix included.
 size_t most_bytes(const Op& op) {
-  const int32_t depth = std::max({op.loops, op.base_loops, op.max_loops,
-                                  op.handle ? op.handle->max_loops : 1});
+  const int32_t depth =
+      std::max({op.loops, op.base_loops, op.max_loops, op.handle ? op.handle->max_loops : 1});
   return (places(max_positions(op)) + places(op.tokens.size()) + 2) * 2 *
          op.slot->place_bytes(depth);
 }
@@ -52,8 +52,7 @@ bool may_lack_memory(const Op& op) {
   if (op.kind == OpKind::trim || op.kind == OpKind::prefix_info) return false;
   if (op.when_full == WhenFull::wait_for_requests || !could_ever_fit(op)) return true;
   if (!is_build(op.kind)) return false;
-  return slot.options.handle_budget_bytes > 0 ||
-         (op.pool && op.pool->options.capacity_bytes > 0);
+  return slot.options.handle_budget_bytes > 0 || (op.pool && op.pool->options.capacity_bytes > 0);
 }
 
 // Whether a prefix of another depth may be in the pool.
@@ -72,8 +71,8 @@ bool may_be_overloaded(const Op& op) {
   return op.when_full == WhenFull::fail || is_build(op.kind);
 }
 
-// Draining, a model ends what it has accepted: a request that was sent before, and does not wait for
-// budget or a prefix, must not hear of it.
+// Draining, a model ends what it has accepted: a request that was sent before, and does not wait
+// for budget or a prefix, must not hear of it.
 bool may_hear_of_shutdown(const Op& op, const Circumstances& at) {
   const Slot& slot = *op.slot;
   if (at.engine_cancels || slot.cancels) return true;
@@ -177,11 +176,11 @@ int32_t depth_of(const Op& op, size_t position) {
 
 const char* name_of(errc condition) {
   static const char* const names[] = {
-      "ok",             "invalid_argument", "io_error",          "bad_model_file",
-      "unsupported",    "out_of_memory",    "overloaded",        "deadline_exceeded",
-      "aborted",        "shutdown",         "model_closed",      "replica_failed",
-      "stream_busy",    "end_of_stream",    "internal",          "wrong_model",
-      "handle_lost",    "loop_mismatch"};
+      "ok",          "invalid_argument", "io_error",     "bad_model_file",
+      "unsupported", "out_of_memory",    "overloaded",   "deadline_exceeded",
+      "aborted",     "shutdown",         "model_closed", "replica_failed",
+      "stream_busy", "end_of_stream",    "internal",     "wrong_model",
+      "handle_lost", "loop_mismatch"};
   return names[size_t(condition)];
 }
 
@@ -283,12 +282,11 @@ void judge_handle(const Op& op, const ReuseHandle& handle) {
   const testing::ModelShape& shape = op.slot->sim().shape();
   const size_t layer = op.slot->device.layer_bytes;
   const bool resumes = op.kind != OpKind::build_prefix;
-  const auto behind = size_t(
-      op.window == 0 ? 0 : std::max(0, int32_t(op.tokens.size()) - op.window + 1) / 16);
+  const auto behind =
+      size_t(op.window == 0 ? 0 : std::max(0, int32_t(op.tokens.size()) - op.window + 1) / 16);
   const auto layers = size_t(shape.prelude + (resumes ? 0 : shape.coda) + shape.shared * op.loops);
   const size_t rows = resumes ? op.tokens.size() * (op.slot->sim().injects() ? 2 : 1) : 1;
-  const size_t deeper =
-      resumes ? size_t(shape.coda + shape.shared * (op.max_loops - op.loops)) : 0;
+  const size_t deeper = resumes ? size_t(shape.coda + shape.shared * (op.max_loops - op.loops)) : 0;
   if (!std::ranges::equal(handle.tokens(), op.tokens) || info.loops != op.loops ||
       info.positions != int32_t(op.tokens.size()) || info.cache_window != op.window ||
       info.page_bytes != (places(op.tokens.size()) - behind) * layers * layer ||

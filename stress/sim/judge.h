@@ -24,7 +24,8 @@ void judge_tokens(const Op& op, std::span<const int32_t> tokens);
 void judge_end(const Op& op, std::span<const int32_t> tokens, FinishReason reason, int32_t loops,
                const Timings& timings, const Circumstances& at);
 void judge_scores(const Op& op, const ScoreResult& result, const Circumstances& at);
-// The most K/V budget that a request takes; exact where it neither begins with a prefix nor keeps one.
+// The most K/V budget that a request takes; exact where it neither begins with a prefix nor keeps
+// one.
 size_t most_needed(const Op& op);
 // What a build gives.
 void judge_handle(const Op& op, const ReuseHandle& handle);

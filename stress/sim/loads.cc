@@ -45,7 +45,7 @@ bool Clients::load() {
   std::string path = slot.sim().file.path();
   bool may_fail = slot.device.capacity > 0;
   if (random_.one_in(12)) slot.device.refuse_in = 1 + random_.below(60), may_fail = true;
-  if (random_.one_in(40)) slot.device.break_in = 1, may_fail = true;
+  if (random_.one_in(40)) slot.device.break_in = 1 + random_.below(30), may_fail = true;
   if (random_.one_in(40)) path += ".none", op.breaks_bound = true;
   if (random_.one_in(40)) slot.options.max_sequences = 0, op.breaks_bound = true;
   op.closing_before = engine_closed_;
@@ -57,7 +57,7 @@ bool Clients::load() {
     loaded.load_over = true;
     const errc condition = errc_of(error);
     const bool explained =
-        condition == errc::ok ? !op.breaks_bound
+        condition == errc::ok                  ? !op.breaks_bound
         : condition == errc::operation_aborted ? op.cancelled
         : condition == errc::shutdown          ? engine_closed_
         : condition == errc::io_error || condition == errc::invalid_argument

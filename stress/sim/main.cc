@@ -1,5 +1,5 @@
-// tinyloop_sim: the engine's actors, planner, handles, pools and mailboxes on one thread, in an order
-// that a seed decides, over a device whose tokens prove what was computed (docs/testing.md).
+// tinyloop_sim: the engine's actors, planner, handles, pools and mailboxes on one thread, in an
+// order that a seed decides, over a device whose tokens prove what was computed (docs/testing.md).
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -66,7 +66,8 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   tinyloop::sim::Options options;
   if (!tinyloop::sim::parse(argc, argv, options)) {
-    std::fprintf(stderr, "usage: tinyloop_sim [--seeds N] [--first SEED] [--steps N] [--verbose]\n");
+    std::fprintf(stderr,
+                 "usage: tinyloop_sim [--seeds N] [--first SEED] [--steps N] [--verbose]\n");
     return 2;
   }
   return tinyloop::sim::run(options);

@@ -16,7 +16,18 @@ inline constexpr Word kPoison = 0xDEADDEADDEADDEADu;
 inline constexpr int32_t kWidth = 4;
 inline constexpr int32_t kVocab = 24;
 
-enum class Step : Word { embed = 1, norm, linear, rotate, attend, activate, add, scale, state, head };
+enum class Step : Word {
+  embed = 1,
+  norm,
+  linear,
+  rotate,
+  attend,
+  activate,
+  add,
+  scale,
+  state,
+  head
+};
 
 constexpr Word mix(Word a, Word b) {
   Word z = (a ^ (b * 0x9E3779B97F4A7C15u)) + 0x632BE59BD9B4E019u;

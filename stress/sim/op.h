@@ -50,7 +50,7 @@ struct HandleRecord {
   Slot* slot = nullptr;
   std::vector<int32_t> tokens{};
   int32_t loops = 1, max_loops = 1, window = 0;
-  PrefixCache prefix{};   // one of the two
+  PrefixCache prefix{};  // one of the two
   ResumeHandle resume{};
   bool released = false;  // a release has been asked for
 
@@ -90,8 +90,8 @@ struct Op {
 
   // What was so when it was sent.
   TimePoint submitted{};
-  size_t turn = 0;             // of its replica, that were under way or over
-  uint64_t refused_before = 0; // allocations
+  size_t turn = 0;              // of its replica, that were under way or over
+  uint64_t refused_before = 0;  // allocations
   bool closing_before = false, failed_before = false, released_before = false;
 
   // What has happened to it.

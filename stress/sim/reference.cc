@@ -120,8 +120,7 @@ int32_t Reference::Text::next_token(const Choosing& choosing) const {
   }
   double total = 0, running = 0;
   for (const double weight : weights) total += weight;
-  const auto words =
-      base::philox(choosing.seed, base::RandomDomain::sampling, rows_.size(), 0);
+  const auto words = base::philox(choosing.seed, base::RandomDomain::sampling, rows_.size(), 0);
   const double drawn = base::uniform_double(words[0], words[1]) * total;
   for (size_t i = 0; i < weights.size(); ++i) {
     running += weights[i];

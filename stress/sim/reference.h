@@ -1,6 +1,6 @@
-// What a request must give, from the definition of the model alone: a row meets its layers one after
-// another, each position attends to those before it. No pages, chunks, batches or handles; nothing
-// of the engine.
+// What a request must give, from the definition of the model alone: a row meets its layers one
+// after another, each position attends to those before it. No pages, chunks, batches or handles;
+// nothing of the engine.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ class Reference {
   explicit Reference(const SimModel& model);
   ~Reference();
 
-  // A text as it grows. A row's depth is its own: behind a resumed prefix the rest may be shallower.
+  // A text as it grows. A row's depth is its own: behind a resumed prefix the rest may be
+  // shallower.
   class Text {
    public:
     Text(Reference& reference, int32_t window);

@@ -27,8 +27,8 @@ void Clients::begin_call(Op& op) {
   op.submitted = scheduler_.clock().peek();
   op.refused_before = op.slot->device.refused;
   op.closing_before = op.slot->closing() || engine_closed_;
-  op.failed_before = op.slot->device.broken && op.slot->model.health().replicas.at(0).state ==
-                                                   ReplicaState::failed;
+  op.failed_before = op.slot->device.broken &&
+                     op.slot->model.health().replicas.at(0).state == ReplicaState::failed;
   op.released_before = op.handle && op.handle->released;
   if (is_request(op.kind)) ++op.slot->requests;
   trace_op(op, "sent, " + std::to_string(op.tokens.size()) + " tokens + " +
@@ -44,12 +44,14 @@ void Clients::end_call(Op& op) {
   op.initiated = true;
 }
 
-// ---- What they ask for -----------------------------------------------------------------------------
+// ---- What they ask for
+// -----------------------------------------------------------------------------
 
 // A story's beginning, and perhaps something of its own.
 std::vector<int32_t> Clients::draw_tokens(int32_t least, int32_t most) {
   const std::vector<int32_t>& story = random_.of(stories_);
-  const int32_t length = random_.one_in(3) ? 16 * random_.between(1, 2) : random_.between(least, most);
+  const int32_t length =
+      random_.one_in(3) ? 16 * random_.between(1, 2) : random_.between(least, most);
   std::vector<int32_t> tokens(story.begin(), story.begin() + std::clamp(length, least, most));
   if (random_.one_in(3)) {
     for (size_t i = random_.below(tokens.size()); i < tokens.size(); ++i) {
@@ -129,7 +131,7 @@ GenerateRequest Clients::draw_generation(Op& op) {
   request.config.cache_window = op.window;
   if (random_.one_in(3)) draw_handle(op, request);
   if (!op.handle && random_.one_in(3)) {
-    op.pool = some_pool();
+    op.pool = some_pool(*op.slot);
     if (op.pool) {
       request.pool = op.pool->pool;
       std::vector<const Slot*>& users = op.pool->users;
@@ -173,7 +175,8 @@ PrefixRequest Clients::draw_prefix(Op& op) {
   return request;
 }
 
-// ---- Sent and answered -----------------------------------------------------------------------------
+// ---- Sent and answered
+// -----------------------------------------------------------------------------
 
 bool Clients::generate() {
   Slot* const slot = some_slot();
@@ -204,7 +207,7 @@ bool Clients::generate_in_chunks() {
         op.got.insert(op.got.end(), chunk.tokens.begin(), chunk.tokens.end());
         judge_tokens(op, op.got);
         if (++calls != throws_at) return;
-        op.cancelled = true;  // that is what an exception means
+        op.cancelled = true;                    // that is what an exception means
         op.cancel_turn = op.slot->turns() + 4;  // it is logged first, and others may run meanwhile
         // What is not shown any more is still in the result.
         throw std::runtime_error("a client's callback");
@@ -324,9 +327,8 @@ bool Clients::deepen() {
 
 bool Clients::register_prefix() {
   Slot* const slot = some_slot();
-  const PoolRecordRef pool = some_pool();
-  if (!slot || !pool) return false;
-  if (!pool->users.empty() && pool->users[0] != slot && !random_.one_in(10)) return false;
+  const PoolRecordRef pool = slot ? some_pool(*slot) : nullptr;
+  if (!pool) return false;
   Op& op = *new_op(OpKind::register_prefix, *slot);
   PrefixRequest request = draw_prefix(op);
   if (!op.breaks_bound && random_.one_in(2)) request.loops = op.loops = 2;
@@ -352,8 +354,8 @@ bool Clients::register_prefix() {
 
 bool Clients::prefix_info() {
   Slot* const slot = some_slot();
-  const PoolRecordRef pool = some_pool();
-  if (!slot || !pool) return false;
+  const PoolRecordRef pool = slot ? some_pool(*slot) : nullptr;
+  if (!pool) return false;
   Op& op = *new_op(OpKind::prefix_info, *slot);
   op.pool = pool;
   const Model model = slot->model;
@@ -364,8 +366,7 @@ bool Clients::prefix_info() {
         ++op.completions;
         judge_error(op, error, now());
         const size_t bytes = (size_t(info.positions) + 15) / 16 * op.slot->place_bytes(info.loops);
-        if (info.live && info.cache_window == 0 &&
-            info.bytes != bytes + kWidth * sizeof(float)) {
+        if (info.live && info.cache_window == 0 && info.bytes != bytes + kWidth * sizeof(float)) {
           fail(op, "the prefix has other bytes than docs/reuse.md says");
         }
         complete(op, error, info.live ? "live" : "not live");
@@ -381,8 +382,8 @@ bool Clients::release() {
   Op& op = *new_op(OpKind::release, *handle->slot);
   const Model model = slot->model;  // any will do
   handle->released = true;
-  const ReuseHandle which = handle->resumes() ? ReuseHandle(handle->resume)
-                                              : ReuseHandle(handle->prefix);
+  const ReuseHandle which =
+      handle->resumes() ? ReuseHandle(handle->resume) : ReuseHandle(handle->prefix);
   op.initiated = true;
   trace_op(op, "sent, handle " + std::to_string(handle->id));
   model.async_release(which, bound(op, [this, &op](error_code error) {

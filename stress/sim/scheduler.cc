@@ -28,8 +28,7 @@ void Scheduler::step() {
 }
 
 Scheduler::Choice Scheduler::choose() {
-  size_t drawn =
-      random_.below(habits.turns + habits.handlers + habits.clients + habits.time);
+  size_t drawn = random_.below(habits.turns + habits.handlers + habits.clients + habits.time);
   if (drawn < habits.turns) return Choice::turn;
   drawn -= habits.turns;
   if (drawn < habits.handlers) return Choice::handler;
@@ -111,7 +110,8 @@ bool Scheduler::handler() {
 bool Scheduler::time_to_wake() {
   std::optional<TimePoint> first;
   for (const auto& record : loops_) {
-    if (record->loop && record->until) first = std::min(first.value_or(*record->until), *record->until);
+    if (record->loop && record->until)
+      first = std::min(first.value_or(*record->until), *record->until);
   }
   if (!first) return false;
   const auto wait = std::chrono::duration_cast<std::chrono::microseconds>(*first - clock_.peek());

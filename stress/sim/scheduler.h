@@ -34,8 +34,8 @@ class Scheduler {
   struct Habits {
     size_t turns = 4, handlers = 3, clients = 3, time = 1;  // shares of what comes next
     int depth = 2;                                          // of what runs within each other
-    size_t interval = 50;         // points between two interruptions, about
-    bool many_threads = false;    // clients' handlers may run beside each other
+    size_t interval = 50;       // points between two interruptions, about
+    bool many_threads = false;  // clients' handlers may run beside each other
   };
 
   explicit Scheduler(uint64_t seed) : random_(seed), clock_(*this) {}
@@ -44,8 +44,8 @@ class Scheduler {
   SimClock& clock() { return clock_; }
   boost::asio::io_context& io() { return io_; }
   Habits habits;
-  std::function<bool()> client;    // does something; false: there is nothing to do
-  std::function<void()> at_rest;   // nothing can move but clients and time
+  std::function<bool()> client;   // does something; false: there is nothing to do
+  std::function<void()> at_rest;  // nothing can move but clients and time
 
   // Takes a loop in place of a thread.
   void take(const std::string& name, std::shared_ptr<actors::Loop> loop);
@@ -57,7 +57,8 @@ class Scheduler {
   void step();
   // Here others may run meanwhile.
   void point() noexcept;
-  // Runs turns, handlers and time, no clients, until nothing moves. A violation beyond `most_turns`.
+  // Runs turns, handlers and time, no clients, until nothing moves. A violation beyond
+  // `most_turns`.
   void settle(size_t most_turns);
 
   uint64_t steps() const { return steps_; }

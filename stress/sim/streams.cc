@@ -47,11 +47,11 @@ bool Clients::read(Op& op) {
   op.read_signal = std::make_unique<boost::asio::cancellation_signal>();
   op.read_cancelled = false;
   op.busy = true;
-  op.stream.async_next(bound_read(op, op.read_signal.get(),
-                                  [this, &op](error_code error, const StreamChunk& chunk) {
-                                    op.reading = false;
-                                    take_chunk(op, error, chunk);
-                                  }));
+  op.stream.async_next(
+      bound_read(op, op.read_signal.get(), [this, &op](error_code error, const StreamChunk& chunk) {
+        op.reading = false;
+        take_chunk(op, error, chunk);
+      }));
   op.busy = false;
   return true;
 }

@@ -10,7 +10,8 @@ namespace tinyloop::sim {
 [[noreturn]] void violation(const std::string& what);
 
 inline void require(bool holds, const char* what) {
-  if (!holds) [[unlikely]] violation(what);
+  if (!holds) [[unlikely]]
+    violation(what);
 }
 
 // The seed that violations name.
