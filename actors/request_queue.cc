@@ -86,6 +86,15 @@ OperationPtr RequestQueue::pop() {
   return {&operation, false};
 }
 
+OperationPtr RequestQueue::pop_holder() {
+  for (Operation& operation : waiting_) {
+    if (!operation.request.base || !reserve(operation)) continue;
+    waiting_.erase(waiting_.iterator_to(operation));
+    return {&operation, false};
+  }
+  return nullptr;
+}
+
 OperationPtr RequestQueue::pop_stranded() {
   for (Operation& operation : waiting_) {
     if (operation.reserved) continue;

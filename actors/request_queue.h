@@ -29,6 +29,11 @@ class RequestQueue {
   // a place for it. Its reservation is the caller's.
   OperationPtr pop();
 
+  // The first that holds a prefix and can be funded, taken out; null if there is none. For when no
+  // request is running and pop() gives none: what the others wait for may be that very prefix,
+  // which nobody can give back while the request that holds it waits behind them.
+  OperationPtr pop_holder();
+
   // The first of those that wait for requests alone, taken out; null if there is none. For when no
   // request is running or can begin.
   OperationPtr pop_stranded();

@@ -312,6 +312,66 @@ TEST_F(PoolTest, ItsPrefixesGoWithTheLastReference) {
   EXPECT_EQ(model_.memory().cache_reserved, 0u);
 }
 
+// The figures show it, too, before the replica does anything else.
+TEST_F(PoolTest, ItsPrefixesGoAtOnce) {
+  {
+    PrefixPool pool(PoolOptions{});
+    enter(pool, prefix(some_tokens(23, 40)));
+  }
+  std::promise<void> reached;
+  visit_replica(model_, [&](engine::BatchEngine&) { reached.set_value(); });
+  reached.get_future().wait();
+  EXPECT_EQ(model_.memory().pages_used, 0u);
+  EXPECT_EQ(model_.memory().cache_reserved, 0u);
+}
+
+TEST_F(PoolTest, ARefusedRequestLetsItGo) {
+  boost::asio::cancellation_signal signal;  // refers to the refused request as long as it lives
+  std::vector<std::future<GenerateResult>> futures;
+  {
+    PrefixPool pool(PoolOptions{});
+    enter(pool, prefix(some_tokens(24, 40)));
+    const Pause pause(model_);
+    for (int32_t i = 0; i < small_options().max_queued; ++i) {
+      futures.push_back(model_.async_generate(request(1), use_future));
+    }
+    auto one_more = request(1);
+    one_more.pool = pool;
+    auto refused = model_.async_generate(
+        one_more, boost::asio::bind_cancellation_slot(signal.slot(), use_outcome()));
+    EXPECT_TRUE(error_of(refused) == errc::overloaded);
+  }
+  for (auto& future : futures) future.get();
+  generate(prompt({1, 2}));
+  EXPECT_EQ(model_.memory().handles, 0u);
+  EXPECT_EQ(model_.memory().pages_used, 0u);
+}
+
+// Who did not ask to wait does not wait for a prefix either that cannot be computed now.
+TEST_F(PoolTest, AParkedRequestWaitsNoLongerThanItAskedFor) {
+  ModelOptions options = small_options();
+  PrefixRequest large = prefix(some_tokens(25, 48));
+  {
+    PrefixPool probe(PoolOptions{});
+    enter(probe, large);
+    options.cache_budget_bytes = probe.statistics().bytes;
+  }
+  const Model tight = engine_.load(small_model().path(), options);
+  PrefixCache handle = tight.async_build_prefix(large, use_future).get();
+  const PrefixPool pool(PoolOptions{});
+  const Tokens scaffold = some_tokens(26, 20);
+  auto entered = tight.async_register_prefix(pool, prefix(scaffold), use_future);
+  auto question = prompt(joined(scaffold, {1, 2}));
+  question.pool = pool;
+  question.when_full = WhenFull::fail;
+  EXPECT_EQ(code_of([&] { tight.async_generate(question, use_future).get(); }), errc::overloaded);
+  question.when_full = WhenFull::wait_for_requests;
+  EXPECT_EQ(code_of([&] { tight.async_generate(question, use_future).get(); }),
+            errc::out_of_memory);
+  handle = {};
+  EXPECT_EQ(entered.get(), 1);
+}
+
 TEST_F(PoolTest, APoolOutlivesModelAndEngine) {
   PrefixPool pool(PoolOptions{});
   enter(pool, prefix({1, 2, 3}));
