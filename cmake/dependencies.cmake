@@ -5,7 +5,7 @@ find_package(spdlog REQUIRED)                   # default log sink; brings fmt
 find_package(hwy REQUIRED)                      # CPU SIMD with run-time dispatch
 find_package(ICU REQUIRED COMPONENTS uc)        # Unicode classes and NFC for the tokenizer
 find_package(nlohmann_json 3.11 REQUIRED)       # plan dumps, reports, command line
-if(TINYLOOP_BUILD_EXAMPLES)
+if(TINYLOOP_BUILD_EXAMPLES OR TINYLOOP_BUILD_TESTS)
   find_package(CLI11 REQUIRED)
 endif()
 if(TINYLOOP_BUILD_TESTS)
