@@ -188,7 +188,9 @@ error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {
 void Replica::reject(Operation& operation, error_code error, OnThread thread) {
   operation.end({error});
   counters_.count_rejected(operation.outcome.error);
-  operation.base.reset();  // whoever still looks at the outcome must not hold the prefix
+  // Whoever still refers to the operation, a cancellation slot say, must not hold prefixes.
+  operation.base.reset();
+  operation.pool.lease.reset();
   operation.complete(thread);
 }
 

@@ -19,7 +19,8 @@ kernels::DeviceBuffer take(kernels::DeviceMemory& memory, size_t bytes) {
 
 CachedPrefix::CachedPrefix(PrefixId id, const PrefixShape& shape, const PrefixSizes& sizes,
                            KvCache& cache, kernels::DeviceMemory& memory)
-    : id_(id),
+    : cache_(cache),
+      id_(id),
       shape_(shape),
       row_width_(int32_t(sizes.row / sizeof(float))),
       capacity_bytes_(sizes.bytes_of(shape).capacity) {
@@ -31,6 +32,11 @@ CachedPrefix::CachedPrefix(PrefixId id, const PrefixShape& shape, const PrefixSi
     if (group == kCodaGroup && shape_.resumes()) continue;
     tables_.emplace_back(cache, group).reserve(pages_for(shape_.positions));
   }
+}
+
+CachedPrefix::~CachedPrefix() {
+  tables_.clear();
+  cache_.publish();
 }
 
 void CachedPrefix::fill(SequenceCache& from) {

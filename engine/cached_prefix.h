@@ -21,6 +21,8 @@ class CachedPrefix {
   // it.
   CachedPrefix(PrefixId id, const PrefixShape& shape, const PrefixSizes& sizes, KvCache& cache,
                kernels::DeviceMemory& memory);
+  // Gives its pages back; the figures show it at once, whoever was the last user.
+  ~CachedPrefix();
   CachedPrefix(const CachedPrefix&) = delete;
   CachedPrefix& operator=(const CachedPrefix&) = delete;
 
@@ -44,6 +46,7 @@ class CachedPrefix {
  private:
   kernels::RowView rows(const kernels::DeviceBuffer& buffer) const;
 
+  KvCache& cache_;
   const PrefixId id_;
   const PrefixShape shape_;
   const int32_t row_width_;

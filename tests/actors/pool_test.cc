@@ -312,6 +312,41 @@ TEST_F(PoolTest, ItsPrefixesGoWithTheLastReference) {
   EXPECT_EQ(model_.memory().cache_reserved, 0u);
 }
 
+// The figures show it, too, before the replica does anything else.
+TEST_F(PoolTest, ItsPrefixesGoAtOnce) {
+  {
+    PrefixPool pool(PoolOptions{});
+    enter(pool, prefix(some_tokens(23, 40)));
+  }
+  std::promise<void> reached;
+  visit_replica(model_, [&](engine::BatchEngine&) { reached.set_value(); });
+  reached.get_future().wait();
+  EXPECT_EQ(model_.memory().pages_used, 0u);
+  EXPECT_EQ(model_.memory().cache_reserved, 0u);
+}
+
+TEST_F(PoolTest, ARefusedRequestLetsItGo) {
+  boost::asio::cancellation_signal signal;  // refers to the refused request as long as it lives
+  std::vector<std::future<GenerateResult>> futures;
+  {
+    PrefixPool pool(PoolOptions{});
+    enter(pool, prefix(some_tokens(24, 40)));
+    const Pause pause(model_);
+    for (int32_t i = 0; i < small_options().max_queued; ++i) {
+      futures.push_back(model_.async_generate(request(1), use_future));
+    }
+    auto one_more = request(1);
+    one_more.pool = pool;
+    auto refused = model_.async_generate(
+        one_more, boost::asio::bind_cancellation_slot(signal.slot(), use_outcome()));
+    EXPECT_TRUE(error_of(refused) == errc::overloaded);
+  }
+  for (auto& future : futures) future.get();
+  generate(prompt({1, 2}));
+  EXPECT_EQ(model_.memory().handles, 0u);
+  EXPECT_EQ(model_.memory().pages_used, 0u);
+}
+
 TEST_F(PoolTest, APoolOutlivesModelAndEngine) {
   PrefixPool pool(PoolOptions{});
   enter(pool, prefix({1, 2, 3}));
