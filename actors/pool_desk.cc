@@ -57,6 +57,17 @@ OperationPtr PoolDesk::remove(Operation& operation) {
   return {&operation, false};
 }
 
+OperationPtr PoolDesk::pop_stranded() {
+  for (auto& [lease, pool] : pools_) {
+    for (PendingPrefix& pending : pool.pending()) {
+      for (Operation& waiter : pending.waiters) {
+        if (waiter.terms.when_full != WhenFull::wait) return remove(waiter);
+      }
+    }
+  }
+  return nullptr;
+}
+
 bool PoolDesk::yield_one() {
   ResidentPool* largest = nullptr;
   for (auto& [lease, pool] : pools_) {

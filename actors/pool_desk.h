@@ -38,6 +38,9 @@ class PoolDesk {
   bool has_ready() const noexcept { return !ready_.empty(); }
   // Takes a parked request out.
   OperationPtr remove(Operation& operation);
+  // The first parked request that did not ask to wait for whatever it takes, taken out; null: none.
+  // For when no request is running or can begin, whoever is to compute the prefix included.
+  OperationPtr pop_stranded();
   // Calls visit(OperationPtr) for every parked request past its deadline, taken out.
   template <class Visit>
   void expire(TimePoint now, Visit&& visit) {

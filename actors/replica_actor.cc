@@ -27,6 +27,14 @@ error_code deadline_error(const Operation& operation, TimePoint now) noexcept {
   }
 }
 
+// Of a request that is parked for a prefix that cannot be computed now.
+error_code parked_error(const Operation& operation) {
+  const bool fails = operation.terms.when_full == WhenFull::fail;
+  return make_error(fails ? errc::overloaded : errc::out_of_memory,
+                    "another request is to compute the prefix, and waits for K/V budget that reuse "
+                    "handles hold");
+}
+
 }  // namespace
 
 ReplicaActor::ReplicaActor(Replica& replica, engine::BatchEngine& engine)
@@ -234,9 +242,15 @@ void ReplicaActor::begin() {
     replica_.inbox()->releases.drain([this](Lease& lease) { let_go(lease); });
     begin_all();
     if (!active_.empty()) break;
-    const OperationPtr stranded = queue_.pop_stranded();
-    if (!stranded) break;
-    end_unbegun(*stranded, make_error(queue_.stranded_error(*stranded)));
+    if (const OperationPtr stranded = queue_.pop_stranded()) {
+      end_unbegun(*stranded, make_error(queue_.stranded_error(*stranded)));
+    } else if (const OperationPtr parked = desk_.pop_stranded()) {
+      end_unbegun(*parked, parked_error(*parked));
+    } else if (const OperationPtr entangled = queue_.pop_entangled()) {
+      end_unbegun(*entangled, make_error(queue_.entangled_error(*entangled)));
+    } else {
+      break;
+    }
   }
   // With nobody active, handles hold what the queue waits for. Somebody has to drop them; but a
   // replica that is closing waits for no one.
@@ -251,8 +265,10 @@ void ReplicaActor::begin_all() {
     OperationPtr operation = queue_.pop();
     if (!operation) {
       // Others who run will give back what they have; nobody does when no one runs.
-      if (!active_.empty() || queue_.empty() || !desk_.yield_one()) break;
-      continue;
+      if (!active_.empty() || queue_.empty()) break;
+      if (desk_.yield_one()) continue;
+      operation = queue_.pop_holder();
+      if (!operation) break;
     }
     begin_one(std::move(operation));
   }

@@ -28,6 +28,18 @@ class RequestQueue {
   // is the caller's.
   OperationPtr pop();
 
+  // The first that holds a prefix and can be funded, taken out; null if there is none. For when no
+  // request is running and pop() gives none: what the others wait for may be that very prefix,
+  // which nobody can give back while the request that holds it waits behind them.
+  OperationPtr pop_holder();
+
+  // Requests can hold prefixes that are nobody's else's, and so much of the budget with them that
+  // none of these requests can ever begin: then the newest of them, taken out. Else null. For when
+  // no request is running or can begin.
+  OperationPtr pop_entangled();
+  // What such a request is told.
+  base::Error entangled_error(const Operation& operation) const;
+
   // The first of those that wait for requests alone, taken out; null if there is none. For when no
   // request is running or can begin.
   OperationPtr pop_stranded();
@@ -89,6 +101,8 @@ class RequestQueue {
 
  private:
   bool reserve(Operation& operation);
+  bool is_sole_holder(const Operation& operation) const;
+  size_t base_bytes(const Operation& operation) const;
   void note_deadline(const Operation& operation);
 
   engine::BatchEngine& engine_;

@@ -4,7 +4,7 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <thread>
 
-#include "tests/actors/served_model.h"
+#include "tests/actors/handles.h"
 
 namespace tinyloop::testing {
 namespace {
@@ -177,6 +177,43 @@ TEST(Backpressure, AHandleDroppedInUseIsWaitedFor) {
   gate.open();
   EXPECT_FALSE(error_of(used));
   EXPECT_FALSE(error_of(waiter));
+}
+
+// The prefix that the first one waits for is held by the second one alone, which waits behind it.
+TEST(Backpressure, WhoHoldsAPrefixPassesWhoWaitsForIt) {
+  ModelOptions options = small_options();
+  options.cache_budget_bytes = bytes_of(request(60));
+  ServedModel served(options);
+  PrefixCache prefix = build_cache(served.model, prefix_request(16, 4));
+  std::vector<std::future<GenerateResult>> futures;
+  {
+    const Pause pause(served.model);
+    futures = start(served.model, waiting(request(60)), 1);
+    futures.push_back(served.model.async_generate(waiting(behind(prefix, 4)), asio::use_future));
+    prefix = {};
+  }
+  EXPECT_EQ(futures[0].get().tokens.size(), 65u);
+  EXPECT_EQ(futures[1].get().tokens.size(), 25u);
+}
+
+// Each holds half of the budget with a prefix that is nobody else's, and needs the other half.
+TEST(Backpressure, OfTwoThatStandInEachOthersWayTheLaterOneGivesUp) {
+  ModelOptions options = small_options();
+  options.cache_budget_bytes = bytes_of(request(60));
+  ServedModel served(options);
+  std::vector<std::future<Outcome<GenerateResult>>> futures;
+  {
+    std::vector<PrefixCache> prefixes;
+    for (const int32_t seed : {1, 2}) {
+      prefixes.push_back(build_cache(served.model, prefix_request(32, 4, 0, seed)));
+    }
+    const Pause pause(served.model);
+    for (const PrefixCache& prefix : prefixes) {
+      futures.push_back(served.model.async_generate(waiting(behind(prefix, 20)), use_outcome()));
+    }
+  }
+  EXPECT_EQ(futures[0].get().tokens.size(), 57u);
+  EXPECT_TRUE(error_of(futures[1]) == errc::out_of_memory);
 }
 
 TEST(Backpressure, MoreThanMaxSequencesWaitTheirTurnInOrder) {

@@ -347,6 +347,31 @@ TEST_F(PoolTest, ARefusedRequestLetsItGo) {
   EXPECT_EQ(model_.memory().pages_used, 0u);
 }
 
+// Who did not ask to wait does not wait for a prefix either that cannot be computed now.
+TEST_F(PoolTest, AParkedRequestWaitsNoLongerThanItAskedFor) {
+  ModelOptions options = small_options();
+  PrefixRequest large = prefix(some_tokens(25, 48));
+  {
+    PrefixPool probe(PoolOptions{});
+    enter(probe, large);
+    options.cache_budget_bytes = probe.statistics().bytes;
+  }
+  const Model tight = engine_.load(small_model().path(), options);
+  PrefixCache handle = tight.async_build_prefix(large, use_future).get();
+  const PrefixPool pool(PoolOptions{});
+  const Tokens scaffold = some_tokens(26, 20);
+  auto entered = tight.async_register_prefix(pool, prefix(scaffold), use_future);
+  auto question = prompt(joined(scaffold, {1, 2}));
+  question.pool = pool;
+  question.when_full = WhenFull::fail;
+  EXPECT_EQ(code_of([&] { tight.async_generate(question, use_future).get(); }), errc::overloaded);
+  question.when_full = WhenFull::wait_for_requests;
+  EXPECT_EQ(code_of([&] { tight.async_generate(question, use_future).get(); }),
+            errc::out_of_memory);
+  handle = {};
+  EXPECT_EQ(entered.get(), 1);
+}
+
 TEST_F(PoolTest, APoolOutlivesModelAndEngine) {
   PrefixPool pool(PoolOptions{});
   enter(pool, prefix({1, 2, 3}));
