@@ -24,14 +24,14 @@ run_release() {
 # The golden cases and the large bit-identity runs check numbers, not memory: they stay in release.
 run_asan() {
   scripts/build.sh asan tinyloop_base_tests tinyloop_kernels_tests tinyloop_engine_tests \
-    tinyloop_actors_tests tinyloop_stress
+    tinyloop_actors_tests tinyloop_stress tinyloop_sim
   ctest --test-dir build/asan --output-on-failure -j "$jobs" -R '^(base|kernels|engine|actors|stress)' -E 'Identity|EveryRoute'
 }
 
 run_tsan() {
   scripts/build.sh tsan tinyloop_actors_tests tinyloop_kernels_tests tinyloop_stress
   TSAN_OPTIONS="suppressions=$PWD/stress/tsan.supp halt_on_error=1 ${TSAN_OPTIONS:-}" \
-    ctest --test-dir build/tsan --output-on-failure -j "$jobs" -R '^actors\.|ThreadPool|^stress' -E 'Identity'
+    ctest --test-dir build/tsan --output-on-failure -j "$jobs" -R '^actors\.|ThreadPool|^stress' -E 'Identity|simulation'
 }
 
 # A minute from a fixed seed; longer runs: scripts/fuzz.sh SECONDS.

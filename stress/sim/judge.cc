@@ -1,0 +1,300 @@
+#include "stress/sim/judge.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "stress/sim/scheduler.h"
+#include "stress/sim/violation.h"
+
+namespace tinyloop::sim {
+
+namespace {
+
+// Positions in whole pages.
+size_t places(size_t positions) {
+  return (positions + 15) / 16;
+}
+
+size_t max_positions(const Op& op) {
+  switch (op.kind) {
+    case OpKind::generate:
+    case OpKind::chunks:
+    case OpKind::stream:
+      return op.tokens.size() + size_t(op.max_tokens) - 1;
+    case OpKind::score:
+      return op.tokens.size() - 1;
+    default:
+      return op.tokens.size();
+  }
+}
+
+// No request of this kind takes more of the K/V budget, its prefix included.
+size_t most_bytes(const Op& op) {
+  const int32_t depth =
+      std::max({op.loops, op.base_loops, op.max_loops, op.handle ? op.handle->max_loops : 1});
+  return (places(max_positions(op)) + places(op.tokens.size()) + 2) * 2 *
+         op.slot->place_bytes(depth);
+}
+
+// Exactly what it takes: of a request that nothing is kept of and that keeps nothing.
+bool takes_exactly(const Op& op) {
+  return !op.handle && !op.pool && op.window == 0 &&
+         (is_generation(op.kind) || op.kind == OpKind::score);
+}
+
+bool could_ever_fit(const Op& op) {
+  return most_needed(op) <= op.slot->options.cache_budget_bytes;
+}
+
+bool may_lack_memory(const Op& op) {
+  const Slot& slot = *op.slot;
+  if (slot.device.refused > op.refused_before) return true;
+  if (op.kind == OpKind::trim || op.kind == OpKind::prefix_info) return false;
+  if (op.when_full == WhenFull::wait_for_requests || !could_ever_fit(op)) return true;
+  if (op.when_full == WhenFull::wait && (op.handle || op.pool)) return true;  // stands in the way
+  if (!is_build(op.kind)) return false;
+  return slot.options.handle_budget_bytes > 0 || (op.pool && op.pool->options.capacity_bytes > 0);
+}
+
+// Whether a prefix of another depth may be in the pool.
+bool pool_has_other_depths(const Op& op) {
+  if (!op.pool || op.pool->options.automatic) return false;
+  return std::any_of(op.pool->depths.begin(), op.pool->depths.end(),
+                     [&](int32_t depth) { return depth != op.loops; });
+}
+
+bool pool_may_be_anothers(const Op& op) {
+  return op.pool && std::any_of(op.pool->users.begin(), op.pool->users.end(),
+                                [&](const Slot* user) { return user != op.slot; });
+}
+
+bool may_be_overloaded(const Op& op) {
+  return op.when_full == WhenFull::fail || is_build(op.kind);
+}
+
+// Draining, a model ends what it has accepted: a request that was sent before, and does not wait
+// for budget or a prefix, must not hear of it.
+bool may_hear_of_shutdown(const Op& op, const Circumstances& at) {
+  const Slot& slot = *op.slot;
+  if (at.engine_cancels || slot.cancels) return true;
+  if (!at.engine_closed && !slot.drains) return false;
+  return op.closing_before || op.when_full != WhenFull::fail || op.pool;
+}
+
+bool is_explained(const Op& op, errc condition, const Circumstances& at) {
+  const Device& device = op.slot->device;
+  switch (condition) {
+    case errc::invalid_argument:
+      return op.breaks_bound;
+    case errc::out_of_memory:
+      return may_lack_memory(op);
+    case errc::overloaded:
+      return is_request(op.kind) && may_be_overloaded(op);
+    case errc::deadline_exceeded:
+      return op.deadline && *op.deadline <= at.now;
+    case errc::operation_aborted:
+      return op.cancelled || (is_build(op.kind) && (op.slot->cancels || at.engine_cancels));
+    case errc::shutdown:
+      return may_hear_of_shutdown(op, at);
+    case errc::model_closed:
+      return op.slot->closing() && !op.slot->device.alive;
+    case errc::replica_failed:
+      return device.broken;
+    case errc::internal:
+      return device.spoiled > 0 && (is_generation(op.kind) || op.kind == OpKind::score);
+    case errc::wrong_model:
+      return op.foreign || pool_may_be_anothers(op);
+    case errc::handle_lost:
+      return op.handle && (op.handle->released || device.broken);
+    case errc::loop_mismatch:
+      return op.mismatched || pool_has_other_depths(op);
+    default:
+      return false;
+  }
+}
+
+// The last moment at which the replica did something for it.
+TimePoint last_event(const Op& op, const Timings& timings) {
+  const double us = timings.queue_us + timings.prefill_us + timings.decode_us;
+  return op.submitted + std::chrono::microseconds(std::llround(us));
+}
+
+// Ends take effect before the step of the first turn that begins later: nothing comes of that turn.
+void judge_moment(const Op& op, TimePoint last) {
+  const std::vector<TimePoint>& turns = op.slot->loop->starts;
+  constexpr auto kSlack = std::chrono::microseconds(2);
+  if (op.cancelled && op.cancel_turn < turns.size() && last > turns[op.cancel_turn] + kSlack) {
+    fail(op, "computed something in a turn that began after its cancel");
+  }
+  if (!op.deadline) return;
+  const auto late = std::lower_bound(turns.begin(), turns.end(), *op.deadline);
+  if (late != turns.end() && last > *late + kSlack) {
+    fail(op, "computed something in a turn that began after its deadline");
+  }
+}
+
+// Nobody who was sent once another one had been taken, begins before it.
+void judge_order(const Op& op, const Timings& timings) {
+  const Begin mine{op.id, op.submitted,
+                   op.submitted + std::chrono::microseconds(std::llround(timings.queue_us)),
+                   op.handle || op.pool};
+  const std::vector<TimePoint>& turns = op.slot->loop->starts;
+  const auto overtakes = [&](const Begin& late, const Begin& early) {
+    // It had been taken when the second turn after it was sent began.
+    auto taken = std::upper_bound(turns.begin(), turns.end(), early.submitted);
+    if (taken == turns.end() || ++taken == turns.end()) return false;
+    return !late.holds && late.submitted > *taken && late.begun < early.begun;
+  };
+  if (is_verbose()) {
+    const auto us = [](TimePoint t) { return std::to_string(t.time_since_epoch().count() / 1000); };
+    trace("#" + std::to_string(op.id) + " was sent at " + us(mine.submitted) + " us, began at " +
+          us(mine.begun));
+  }
+  for (const Begin& other : op.slot->begins) {
+    if (overtakes(mine, other) || (!op.pool && overtakes(other, mine))) {
+      fail(op, "this and #" + std::to_string(other.op) +
+                   ": one began before the other, which the replica had taken earlier");
+    }
+  }
+  if (!op.pool) op.slot->begins.push_back(mine);
+}
+
+bool ends_with(std::span<const int32_t> tokens, const std::vector<int32_t>& end) {
+  return tokens.size() >= end.size() &&
+         std::equal(end.begin(), end.end(), tokens.end() - ptrdiff_t(end.size()));
+}
+
+bool is_stopped(const Op& op, std::span<const int32_t> tokens) {
+  return std::any_of(op.stops.begin(), op.stops.end(),
+                     [&](const auto& stop) { return ends_with(tokens, stop); });
+}
+
+int32_t depth_of(const Op& op, size_t position) {
+  return position < size_t(op.base_positions) ? op.base_loops : op.loops;
+}
+
+}  // namespace
+
+const char* name_of(errc condition) {
+  static const char* const names[] = {
+      "ok",          "invalid_argument", "io_error",     "bad_model_file",
+      "unsupported", "out_of_memory",    "overloaded",   "deadline_exceeded",
+      "aborted",     "shutdown",         "model_closed", "replica_failed",
+      "stream_busy", "end_of_stream",    "internal",     "wrong_model",
+      "handle_lost", "loop_mismatch"};
+  return names[size_t(condition)];
+}
+
+size_t most_needed(const Op& op) {
+  if (!takes_exactly(op)) return most_bytes(op);
+  return places(max_positions(op)) * op.slot->place_bytes(op.loops);
+}
+
+void fail(const Op& op, const std::string& what) {
+  violation(std::string(to_string(op.kind)) + " #" + std::to_string(op.id) + ": " + what);
+}
+
+void judge_error(const Op& op, const error_code& error, const Circumstances& at) {
+  if (op.completions > 1) fail(op, "completed twice");
+  const errc condition = errc_of(error);
+  if (condition != errc::ok && !is_explained(op, condition, at)) {
+    fail(op, "ended without a reason with " + error.message());
+  }
+  if (condition != errc::ok) return;
+  if (op.breaks_bound) fail(op, "breaks a bound, and was not refused");
+  if (op.foreign) fail(op, "used another model's handle");
+  if (op.mismatched) fail(op, "used a prefix at another depth");
+  if (op.released_before) fail(op, "used a handle that had been released");
+  if (op.failed_before && is_request(op.kind)) fail(op, "a replica that had failed served it");
+}
+
+void judge_tokens(const Op& op, std::span<const int32_t> tokens) {
+  if (tokens.size() > size_t(op.max_tokens)) fail(op, "more tokens than it asked for");
+  Reference::Text text(reference(op.slot->file), op.window);
+  for (size_t i = 0; i < op.tokens.size(); ++i) text.push(op.tokens[i], depth_of(op, i));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const int32_t expected = text.next_token(op.choosing);
+    if (tokens[i] != expected) {
+      fail(op, "token " + std::to_string(i) + " is " + std::to_string(tokens[i]) + ", expected " +
+                   std::to_string(expected));
+    }
+    if (i + 1 < tokens.size() && is_stopped(op, tokens.first(i + 1))) {
+      fail(op, "went on behind a stop sequence");
+    }
+    text.push(tokens[i], op.loops);
+  }
+}
+
+void judge_end(const Op& op, std::span<const int32_t> tokens, FinishReason reason, int32_t loops,
+               const Timings& timings, const Circumstances& at) {
+  judge_tokens(op, tokens);
+  if (loops != op.loops) fail(op, "tells another depth than it was asked for");
+  if (!tokens.empty()) {
+    judge_moment(op, last_event(op, timings));
+    judge_order(op, timings);
+  }
+  const bool all = tokens.size() == size_t(op.max_tokens);
+  switch (reason) {
+    case FinishReason::stop_sequence:
+      if (!is_stopped(op, tokens)) fail(op, "stopped without a stop sequence");
+      return;
+    case FinishReason::max_tokens:
+      if (!all) fail(op, "is short of tokens");
+      if (is_stopped(op, tokens)) fail(op, "has not seen its stop sequence");
+      return;
+    case FinishReason::cancelled:
+      if (op.cancelled || op.slot->cancels || at.engine_cancels) return;
+      fail(op, "is cancelled, and nobody has cancelled it");
+    case FinishReason::deadline:
+      if (op.deadline && *op.deadline <= at.now) return;
+      fail(op, "ended before its deadline");
+    case FinishReason::eos:
+      fail(op, "met an end-of-sequence token, of which the file has none");
+  }
+}
+
+void judge_scores(const Op& op, const ScoreResult& result, const Circumstances& at) {
+  const size_t wanted = op.tokens.size() - 1;
+  if (result.logprobs.size() > wanted) fail(op, "more scores than tokens");
+  if (result.loops != op.loops) fail(op, "tells another depth than it was asked for");
+  Reference::Text text(reference(op.slot->file), op.window);
+  for (size_t i = 0; i < result.logprobs.size(); ++i) {
+    text.push(op.tokens[i], op.loops);
+    const float expected = text.logprob(op.tokens[i + 1]);
+    if (std::abs(result.logprobs[i] - expected) > 1e-4f) {
+      fail(op, "score " + std::to_string(i) + " is " + std::to_string(result.logprobs[i]) +
+                   ", expected " + std::to_string(expected));
+    }
+  }
+  const FinishReason reason = result.finish_reason;
+  if (wanted > 0 && reason == FinishReason::max_tokens) {
+    judge_moment(op, last_event(op, result.timings));
+    judge_order(op, result.timings);
+  }
+  const bool whole = reason == FinishReason::max_tokens && result.logprobs.size() == wanted;
+  const bool cut = (reason == FinishReason::cancelled &&
+                    (op.cancelled || op.slot->cancels || at.engine_cancels)) ||
+                   (reason == FinishReason::deadline && op.deadline && *op.deadline <= at.now);
+  if (!whole && !cut) fail(op, "ended in a way that nobody has asked for");
+}
+
+void judge_handle(const Op& op, const ReuseHandle& handle) {
+  const PrefixInfo info = handle.info();
+  const testing::ModelShape& shape = op.slot->sim().shape();
+  const size_t layer = op.slot->device.layer_bytes;
+  const bool resumes = op.kind != OpKind::build_prefix;
+  const auto behind =
+      size_t(op.window == 0 ? 0 : std::max(0, int32_t(op.tokens.size()) - op.window + 1) / 16);
+  const auto layers = size_t(shape.prelude + (resumes ? 0 : shape.coda) + shape.shared * op.loops);
+  const size_t rows = resumes ? op.tokens.size() * (op.slot->sim().injects() ? 2 : 1) : 1;
+  const size_t deeper = resumes ? size_t(shape.coda + shape.shared * (op.max_loops - op.loops)) : 0;
+  if (!std::ranges::equal(handle.tokens(), op.tokens) || info.loops != op.loops ||
+      info.positions != int32_t(op.tokens.size()) || info.cache_window != op.window ||
+      info.page_bytes != (places(op.tokens.size()) - behind) * layers * layer ||
+      info.snapshot_bytes != rows * kWidth * sizeof(float) ||
+      info.reserved_bytes != places(op.tokens.size()) * deeper * layer) {
+    fail(op, "the handle is not what docs/reuse.md says");
+  }
+}
+
+}  // namespace tinyloop::sim
