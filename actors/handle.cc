@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "actors/inbox.h"
+
 namespace tinyloop::actors {
 
 Handle::Handle(std::shared_ptr<Inbox> inbox, std::vector<int32_t> tokens,
@@ -17,6 +19,12 @@ Handle::Handle(std::shared_ptr<Inbox> inbox, std::vector<int32_t> tokens,
             .snapshot_bytes = bytes.snapshots,
             .reserved_bytes = bytes.capacity},
       lease_(Lease::make(inbox_)) {}
+
+void Handle::give_up(LeaseRef lease) const noexcept {
+  if (!lease) return;
+  lease.reset();
+  inbox_->waker.wake();
+}
 
 }  // namespace tinyloop::actors
 

@@ -18,6 +18,9 @@ class Handle {
   // Of a prefix that is going to be computed; the lease learns its number then.
   Handle(std::shared_ptr<Inbox> inbox, std::vector<int32_t> tokens,
          const engine::PrefixShape& shape, const engine::PrefixBytes& bytes);
+  ~Handle() { give_up(take_lease()); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
 
   // Constant; any thread.
   const std::vector<int32_t>& tokens() const noexcept { return tokens_; }
@@ -36,6 +39,9 @@ class Handle {
     const std::lock_guard lock(mutex_);
     return std::exchange(lease_, nullptr);
   }
+  // Drops what take_lease() gave. Rings the bell even if requests still hold it: who waits for
+  // budget that the handle held must look at that anew.
+  void give_up(LeaseRef lease) const noexcept;
 
  private:
   const std::shared_ptr<Inbox> inbox_;

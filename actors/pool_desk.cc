@@ -89,12 +89,20 @@ void PoolDesk::empty_pools() noexcept {
 }
 
 PoolEntryInfo PoolDesk::info(const LeaseRef& pool, int32_t id) {
-  const auto found = pools_.find(pool.get());
-  return found == pools_.end() ? PoolEntryInfo{} : found->second.info(id);
+  ResidentPool* const found = find(pool.get());
+  return found ? found->info(id) : PoolEntryInfo{};
+}
+
+ResidentPool* PoolDesk::find(const Lease* lease) {
+  for (Resident& each : pools_) {
+    if (each.lease == lease) return &each.pool;
+  }
+  return nullptr;
 }
 
 ResidentPool& PoolDesk::resident(const PoolUse& use) {
-  return pools_.try_emplace(use.lease.get(), use.book, engine_).first->second;
+  if (ResidentPool* const found = find(use.lease.get())) return *found;
+  return pools_.emplace_back(use.lease.get(), use.book, engine_).pool;
 }
 
 void PoolDesk::park(Operation& operation, OperationList& list) {

@@ -2,7 +2,9 @@
 // prefix, and when they end. Replica thread only.
 #pragma once
 
-#include <unordered_map>
+#include <list>
+#include <memory>
+#include <utility>
 
 #include "actors/operation.h"
 #include "actors/resident_pool.h"
@@ -64,9 +66,19 @@ class PoolDesk {
 
   PoolEntryInfo info(const LeaseRef& pool, int32_t id);
   // Nobody refers to the pool any more.
-  void drop(const Lease& pool) { pools_.erase(&pool); }
+  void drop(const Lease& pool) {
+    pools_.remove_if([&](const Resident& each) { return each.lease == &pool; });
+  }
 
  private:
+  struct Resident {
+    Resident(const Lease* of, std::shared_ptr<PoolBook> book, engine::BatchEngine& engine)
+        : lease(of), pool(std::move(book), engine) {}
+    const Lease* lease;
+    ResidentPool pool;
+  };
+
+  ResidentPool* find(const Lease* lease);
   ResidentPool& resident(const PoolUse& use);
   void park(Operation& operation, OperationList& list);
 
@@ -86,7 +98,7 @@ class PoolDesk {
   }
 
   engine::BatchEngine& engine_;
-  std::unordered_map<const Lease*, ResidentPool> pools_;
+  std::list<Resident> pools_;  // in order of their first use, on which decisions depend
   OperationList ready_;
   size_t parked_ = 0;  // in ready_ and behind pending prefixes
 };

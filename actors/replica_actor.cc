@@ -268,6 +268,8 @@ void ReplicaActor::begin() {
       end_unbegun(*stranded, make_error(queue_.stranded_error(*stranded)));
     } else if (const OperationPtr parked = desk_.pop_stranded()) {
       end_unbegun(*parked, parked_error(*parked));
+    } else if (const OperationPtr entangled = queue_.pop_entangled()) {
+      end_unbegun(*entangled, make_error(queue_.entangled_error(*entangled)));
     } else {
       break;
     }

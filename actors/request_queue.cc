@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <unordered_set>
 
 namespace tinyloop::actors {
 
@@ -93,6 +94,45 @@ OperationPtr RequestQueue::pop_holder() {
     return {&operation, false};
   }
   return nullptr;
+}
+
+OperationPtr RequestQueue::pop_entangled() {
+  Operation* newest = nullptr;
+  size_t held = 0, least_beside = cache_budget_;  // of the budget, beside the prefix of its own
+  std::unordered_set<const engine::CachedPrefix*> counted;
+  for (Operation& operation : waiting_) {
+    if (!operation.request.base || !is_sole_holder(operation)) continue;
+    newest = &operation;
+    const size_t bytes = base_bytes(operation);
+    if (counted.insert(operation.request.base.get()).second) held += bytes;
+    const size_t first = engine_.admission_bytes(operation.request);
+    least_beside = std::min(least_beside, first - std::min(first, bytes));
+  }
+  return newest && held + least_beside > cache_budget_ ? remove(*newest) : nullptr;
+}
+
+base::Error RequestQueue::entangled_error(const Operation& operation) const {
+  const size_t first = engine_.admission_bytes(operation.request);
+  return {errc::out_of_memory, of_the_budget(operation, first, "to begin", cache_budget_) +
+                                   ", prefixes that other waiting requests hold take the rest"};
+}
+
+// Whether no handle and no pool refers to its prefix, nor anybody who runs.
+bool RequestQueue::is_sole_holder(const Operation& operation) const {
+  const auto same = [&](const Operation& other) {
+    return operation.base ? other.base == operation.base
+                          : other.request.base == operation.request.base;
+  };
+  const auto users = std::count_if(waiting_.begin(), waiting_.end(), same);
+  return (operation.base ? operation.base.use_count() : operation.request.base.use_count()) ==
+         users;
+}
+
+// Of the budget, that its prefix takes.
+size_t RequestQueue::base_bytes(const Operation& operation) const {
+  const engine::PrefixBytes bytes =
+      engine_.prefix_sizes().bytes_of(operation.request.base->shape());
+  return bytes.pages + bytes.capacity;
 }
 
 OperationPtr RequestQueue::pop_stranded() {

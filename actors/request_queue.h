@@ -34,6 +34,13 @@ class RequestQueue {
   // which nobody can give back while the request that holds it waits behind them.
   OperationPtr pop_holder();
 
+  // Requests can hold prefixes that are nobody's else's, and so much of the budget with them that
+  // none of these requests can ever begin: then the newest of them, taken out. Else null. For when
+  // no request is running or can begin.
+  OperationPtr pop_entangled();
+  // What such a request is told.
+  base::Error entangled_error(const Operation& operation) const;
+
   // The first of those that wait for requests alone, taken out; null if there is none. For when no
   // request is running or can begin.
   OperationPtr pop_stranded();
@@ -93,6 +100,8 @@ class RequestQueue {
   OperationList::iterator place_of(const Operation& operation);
   bool reserve_at(OperationList::iterator place, Operation& operation);
   bool reserve(Operation& operation);
+  bool is_sole_holder(const Operation& operation) const;
+  size_t base_bytes(const Operation& operation) const;
   void note_deadline(const Operation& operation);
 
   engine::BatchEngine& engine_;

@@ -238,8 +238,9 @@ void start_register(const ModelRef& model, const detail::PoolRef& pool,
 void start_release(const ReuseHandle& handle, detail::Completion<> completion) {
   const auto reply = make_reply(std::move(completion));
   if (!reply) return;
-  if (const LeaseRef lease = handle ? handle.ref()->take_lease() : nullptr) {
+  if (LeaseRef lease = handle ? handle.ref()->take_lease() : nullptr) {
     lease->released = reply;
+    handle.ref()->give_up(std::move(lease));
   } else {
     reply->set({});
     reply->post();

@@ -39,15 +39,14 @@ class Clients {
   // ---- The end (endings.cc) --------------------------------------------------------------------
   bool drop_everything();  // false: nobody had anything
   bool read_all();
-  // Two requests that wait for budget, each of which is the last to hold a prefix, wait for each
-  // other; a client that has lost patience cancels one. A violation if it is not that.
-  bool break_stand_off();
   void drop_engine();
   void trim_all();
   void unload_all();
   // What holds whenever nothing can move.
   void check_at_rest();
-  // What holds once everything has been dropped and trimmed.
+  // What holds once everything has been dropped.
+  void check_all_ended();
+  // What holds once it has been trimmed, too.
   void check_nothing_held();
   // What holds when all of it is over.
   void check_over();

@@ -158,19 +158,10 @@ bool Clients::read_all() {
   return some;
 }
 
-bool Clients::break_stand_off() {
-  std::vector<Op*> waiting, holding;
+void Clients::check_all_ended() {
   for (const auto& op : ops_) {
-    if (!is_outstanding(*op) || !is_request(op->kind)) continue;
-    waiting.push_back(op.get());
-    if (op->handle || op->pool) holding.push_back(op.get());
+    if (is_outstanding(*op)) fail(*op, "never completes, though everything has been dropped");
   }
-  if (waiting.empty()) return false;
-  if (holding.size() < 2) fail(*waiting.front(), "never completes, though all has been dropped");
-  ++tally_.stand_offs;
-  note_cancel(*holding.back());
-  holding.back()->signal.emit(boost::asio::cancellation_type::total);
-  return true;
 }
 
 void Clients::trim_all() {

@@ -207,8 +207,9 @@ bool Clients::generate_in_chunks() {
         op.got.insert(op.got.end(), chunk.tokens.begin(), chunk.tokens.end());
         judge_tokens(op, op.got);
         if (++calls != throws_at) return;
-        op.cancelled = true;                    // that is what an exception means
-        op.cancel_turn = op.slot->turns() + 4;  // it is logged first, and others may run meanwhile
+        op.cancelled = true;  // that is what an exception means
+        op.cancel_turn =
+            SIZE_MAX;  // nobody knows: it is logged first, and others may run meanwhile
         // What is not shown any more is still in the result.
         throw std::runtime_error("a client's callback");
       },

@@ -60,8 +60,8 @@ class Simulation {
   void end_patiently() {
     settle();
     while (clients_->read_all()) settle();
-    // What waited for it brings more.
-    while (clients_->drop_everything() || clients_->break_stand_off()) settle();
+    while (clients_->drop_everything()) settle();  // what waited for it brings more
+    clients_->check_all_ended();
     clients_->trim_all();
     settle();
     clients_->check_nothing_held();

@@ -59,8 +59,8 @@ void Tally::print() const {
   std::printf("%llu seeds: %llu scheduling steps, %llu turns, %llu interruptions, %llu passes\n",
               (unsigned long long)seeds, (unsigned long long)steps, (unsigned long long)turns,
               (unsigned long long)nested, (unsigned long long)passes);
-  std::printf("%llu cancels; at rest %llu times; %llu stand-offs\n", (unsigned long long)cancels,
-              (unsigned long long)rests, (unsigned long long)stand_offs);
+  std::printf("%llu cancels; at rest %llu times\n", (unsigned long long)cancels,
+              (unsigned long long)rests);
   std::printf(
       "faults: %llu allocations refused, %llu devices broken, %llu rows spoiled, %llu slow waits\n",
       (unsigned long long)refused, (unsigned long long)broken, (unsigned long long)spoiled,

@@ -196,6 +196,26 @@ TEST(Backpressure, WhoHoldsAPrefixPassesWhoWaitsForIt) {
   EXPECT_EQ(futures[1].get().tokens.size(), 25u);
 }
 
+// Each holds half of the budget with a prefix that is nobody else's, and needs the other half.
+TEST(Backpressure, OfTwoThatStandInEachOthersWayTheLaterOneGivesUp) {
+  ModelOptions options = small_options();
+  options.cache_budget_bytes = bytes_of(request(60));
+  ServedModel served(options);
+  std::vector<std::future<Outcome<GenerateResult>>> futures;
+  {
+    std::vector<PrefixCache> prefixes;
+    for (const int32_t seed : {1, 2}) {
+      prefixes.push_back(build_cache(served.model, prefix_request(32, 4, 0, seed)));
+    }
+    const Pause pause(served.model);
+    for (const PrefixCache& prefix : prefixes) {
+      futures.push_back(served.model.async_generate(waiting(behind(prefix, 20)), use_outcome()));
+    }
+  }
+  EXPECT_EQ(futures[0].get().tokens.size(), 57u);
+  EXPECT_TRUE(error_of(futures[1]) == errc::out_of_memory);
+}
+
 TEST(Backpressure, MoreThanMaxSequencesWaitTheirTurnInOrder) {
   ModelOptions options = small_options();
   options.max_sequences = 1;
