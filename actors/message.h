@@ -26,12 +26,18 @@ struct AskPool {
   ReplyPtr<PoolEntryInfo> reply;
 };
 
+// Copy the trace into `room`, whose memory the sender has taken.
+struct ReadTrace {
+  ReplyPtr<Trace> reply;
+  Trace room;
+};
+
 // Runs `visit` on the replica's thread, between two steps: fault injection, dumps of plans. What it
 // throws fails the replica.
 struct Visit {
   std::function<void(engine::BatchEngine&)> visit;
 };
 
-using Message = std::variant<Run, Trim, AskPool, Visit>;
+using Message = std::variant<Run, Trim, AskPool, ReadTrace, Visit>;
 
 }  // namespace tinyloop::actors

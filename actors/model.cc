@@ -130,6 +130,16 @@ void trim(const ModelRef& model, Completion<size_t> completion) {
       [](const actors::ReplyPtr<size_t>& reply) { return actors::Trim{reply}; });
 }
 
+void read_trace(const ModelRef& model, Completion<Trace> completion) {
+  if (!model) return completion.post(actors::empty_model(), {});
+  const actors::Replica& replica = model->replica();
+  ask(model, std::move(completion), [&](const actors::ReplyPtr<Trace>& reply) {
+    Trace room{.model = replica.info().name, .device = replica.info().device};
+    room.events.resize(replica.trace_events());
+    return actors::ReadTrace{reply, std::move(room)};
+  });
+}
+
 void unload(const ModelRef& model, ShutdownMode mode, Completion<> completion) {
   if (!model) return completion.post(actors::empty_model());
   model->replica().request_close(mode);

@@ -90,6 +90,10 @@ Replica::EnginePtr Replica::load() {
   backend_ = context_->platform.make_backend(options_).value();
   auto engine =
       engine::BatchEngine::load(path_, options_, *backend_, ledger_, context_->log).value();
+  if (options_.trace_events > 0) {
+    inbox_->tracer = std::make_unique<Tracer>(trace_events(), inbox_->clock);
+    engine->set_pass_observer(inbox_->tracer.get());
+  }
   describe(*engine);
   loaded_at_ = inbox_->clock.now();
   auto loading = ReplicaState::loading;
@@ -126,6 +130,7 @@ void Replica::release_backend() {
 }
 
 void Replica::end() {
+  inbox_->tracer.reset();  // handles may keep the inbox
   inbox_->cancels.close();
   inbox_->releases.close([](Lease& lease) { Lease::finish(lease); });
   state_.store(ReplicaState::closed);
@@ -169,7 +174,9 @@ base::Error Replica::told(const Operation& operation, base::Error error) {
 
 error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {
   const ReplicaState state = state_.load();
-  if (state == ReplicaState::closed || state == ReplicaState::failed) {
+  // What led to a failure can still be read.
+  const bool reads = std::holds_alternative<ReadTrace>(*message);
+  if (state == ReplicaState::closed || (state == ReplicaState::failed && !reads)) {
     return make_error(*refusal(closed));
   }
   switch (inbox_->send(message)) {

@@ -69,6 +69,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
 
   // For the actor.
   const ContextRef& context() const noexcept { return context_; }
+  size_t trace_events() const noexcept { return size_t(options_.trace_events); }
   size_t cache_budget() const noexcept { return options_.cache_budget_bytes; }
   std::optional<ShutdownMode> close_requested() const noexcept;
   void mark_failed(const base::Error& error) noexcept;

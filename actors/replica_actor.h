@@ -39,6 +39,7 @@ class ReplicaActor {
   void let_go(Lease& lease) noexcept;
   void take(Trim& message);
   void take(AskPool& message);
+  void take(ReadTrace& message);
   void take(Visit& message);
   void cancel(Operation& operation);
   void follow_close_request();

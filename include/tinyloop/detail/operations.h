@@ -50,6 +50,7 @@ TINYLOOP_API void register_prefix(const ModelRef& model, const PoolRef& pool,
 TINYLOOP_API void pool_entry(const ModelRef& model, const PoolRef& pool, int32_t id,
                              Completion<PoolEntryInfo> completion);
 TINYLOOP_API void trim(const ModelRef& model, Completion<size_t> completion);
+TINYLOOP_API void read_trace(const ModelRef& model, Completion<Trace> completion);
 TINYLOOP_API void unload(const ModelRef& model, ShutdownMode mode, Completion<> completion);
 TINYLOOP_API void next_chunk(const StreamRef& stream, Completion<StreamChunk> completion);
 
