@@ -1,6 +1,7 @@
 #include "actors/replica.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <new>
 #include <utility>
 
@@ -21,6 +22,12 @@ base::Error full_error(const Mailbox& mailbox) {
 
 base::Error draining_error() {
   return {errc::shutdown, "the model is being unloaded"};
+}
+
+std::string seconds_text(std::chrono::steady_clock::duration time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f s", std::chrono::duration<double>(time).count());
+  return text;
 }
 
 base::Error closed_error(errc closed) {
@@ -66,6 +73,7 @@ class Replica::Life final : public Loop {
       actor_.emplace(*replica_, *engine_);
     } catch (...) {
       error = current_error("load");
+      replica_->say(base::LogLevel::debug, [&] { return error->detail; });
       engine_.reset();
       replica_->inbox()->mailbox.close();
       replica_->release_backend();
@@ -87,6 +95,7 @@ void Replica::start(const std::string& thread_name, Loaded loaded) {
 }
 
 Replica::EnginePtr Replica::load() {
+  const TimePoint begin = inbox_->clock.now();
   backend_ = context_->platform.make_backend(options_).value();
   auto engine =
       engine::BatchEngine::load(path_, options_, *backend_, ledger_, context_->log).value();
@@ -98,6 +107,10 @@ Replica::EnginePtr Replica::load() {
   loaded_at_ = inbox_->clock.now();
   auto loading = ReplicaState::loading;
   state_.compare_exchange_strong(loading, ReplicaState::serving);
+  say(base::LogLevel::info, [&] {
+    return "loaded on " + info_.device + ", " + std::to_string(memory().total()) + " bytes, in " +
+           seconds_text(loaded_at_ - begin);
+  });
   return engine;
 }
 
@@ -131,6 +144,12 @@ void Replica::release_backend() {
 
 void Replica::end() {
   inbox_->tracer.reset();  // handles may keep the inbox
+  if (!info_.device.empty()) {
+    say(base::LogLevel::info, [&] {
+      return "unloaded, " + std::to_string(counters_.snapshot().accepted) + " requests in " +
+             seconds_text(inbox_->clock.now() - loaded_at_);
+    });
+  }
   inbox_->cancels.close();
   inbox_->releases.close([](Lease& lease) { Lease::finish(lease); });
   state_.store(ReplicaState::closed);
@@ -194,9 +213,21 @@ error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {
 
 void Replica::reject(Operation& operation, error_code error, OnThread thread) {
   operation.end({error});
-  counters_.count_rejected(operation.outcome.error);
+  note_refused(operation.outcome.error);
   operation.base.reset();  // whoever still looks at the outcome must not hold the prefix
   operation.complete(thread);
+}
+
+void Replica::note_refused(const error_code& error) noexcept {
+  counters_.count_rejected(error);
+  say(base::LogLevel::debug, [&] { return "request refused: " + error.message(); });
+}
+
+// That its caller has cancelled a request is nothing to tell.
+void Replica::note_completed(const Outcome& outcome) noexcept {
+  counters_.count_completed(outcome);
+  if (!outcome.error || outcome.error == errc::operation_aborted) return;
+  say(base::LogLevel::debug, [&] { return "request failed: " + outcome.error.message(); });
 }
 
 void Replica::request_close(ShutdownMode mode) noexcept {
@@ -226,10 +257,7 @@ void Replica::mark_failed(const base::Error& error) noexcept {
   } catch (const std::bad_alloc&) {  // the state says it without the sentence
   }
   state_.store(ReplicaState::failed);
-  try {
-    context_->log(base::LogLevel::error, "replica failed: " + error.detail);
-  } catch (const std::bad_alloc&) {
-  }
+  say(base::LogLevel::error, [&] { return "replica failed: " + error.detail; });
 }
 
 void Replica::set_last_error(const std::string& text) {

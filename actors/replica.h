@@ -48,6 +48,9 @@ class Replica : public std::enable_shared_from_this<Replica> {
   void submit(const OperationPtr& operation, errc closed);
   // The message is kept if it is not accepted; the result says why.
   error_code send(std::unique_ptr<Message>& message, errc closed);
+  // Counts what a request ends with, and says why it failed or was refused. Replica thread; any.
+  void note_completed(const Outcome& outcome) noexcept;
+  void note_refused(const error_code& error) noexcept;
   // Completes an operation that has not been accepted.
   void reject(Operation& operation, error_code error, OnThread thread = OnThread::callers);
 
@@ -85,6 +88,11 @@ class Replica : public std::enable_shared_from_this<Replica> {
 
   class Life;
 
+  // As EngineContext::say, behind the file's name.
+  template <class MakeMessage>
+  void say(base::LogLevel level, MakeMessage&& make_message) const noexcept {
+    context_->say(level, [&] { return path_ + ": " + make_message(); });
+  }
   EnginePtr load();
   void describe(const engine::BatchEngine& engine);
   void release_backend();

@@ -319,7 +319,7 @@ void ReplicaActor::end_unbegun(Operation& operation, error_code error) {
 }
 
 void ReplicaActor::complete(Operation& operation) {
-  replica_.counters().count_completed(operation.outcome);
+  replica_.note_completed(operation.outcome);
   desk_.end(operation);
   operation.base.reset();
   operation.pool.lease.reset();
