@@ -29,5 +29,6 @@ template class Completion<PrefixCache>;
 template class Completion<ResumeHandle>;
 template class Completion<int32_t>;
 template class Completion<PoolEntryInfo>;
+template class Completion<Trace>;
 
 }  // namespace tinyloop::detail

@@ -26,19 +26,21 @@ spdlog::level::level_enum level_of(base::LogLevel level) {
 
 }  // namespace
 
-base::LogSink default_log() {
+base::LogSink default_log(base::LogLevel level) {
   auto logger = std::make_shared<spdlog::logger>("tinyloop",
                                                  std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_level(spdlog::level::warn);
-  return guarded([logger](base::LogLevel level, std::string_view message) {
-    logger->log(level_of(level), spdlog::string_view_t(message.data(), message.size()));
-  });
+  logger->set_level(level_of(level));
+  const auto log = [logger](base::LogLevel of, std::string_view message) {
+    logger->log(level_of(of), spdlog::string_view_t(message.data(), message.size()));
+  };
+  return guarded(log, level);
 }
 
-base::LogSink guarded(base::LogSink sink) {
-  return [sink = std::move(sink)](base::LogLevel level, std::string_view message) noexcept {
+base::LogSink guarded(base::LogSink sink, base::LogLevel level) {
+  return [sink = std::move(sink), level](base::LogLevel of, std::string_view message) noexcept {
+    if (of < level) return;
     try {
-      sink(level, message);
+      sink(of, message);
     } catch (...) {
       // The sink's contract forbids it; a lost message is the least harm.
     }

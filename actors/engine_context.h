@@ -28,10 +28,22 @@ struct Platform {
 };
 
 struct EngineContext {
-  base::LogSink log;  // never empty, never throws
+  base::LogSink log;  // never empty, never throws; drops what is below log_level
+  base::LogLevel log_level = base::LogLevel::warning;
   std::function<void()> on_thread_start;
   std::function<void()> on_thread_stop;
   Platform platform;
+
+  // Logs make_message(), which is called only where the level is wanted. A message for which there
+  // is no memory is lost.
+  template <class MakeMessage>
+  void say(base::LogLevel level, MakeMessage&& make_message) const noexcept {
+    if (level < log_level) return;
+    try {
+      log(level, make_message());
+    } catch (...) {
+    }
+  }
 };
 
 using ContextRef = std::shared_ptr<const EngineContext>;

@@ -16,7 +16,9 @@ namespace {
 
 ContextRef make_context(EngineOptions& options, Platform platform) {
   EngineContext context;
-  context.log = options.log ? guarded(std::move(options.log)) : default_log();
+  context.log_level = options.log_level;
+  context.log = options.log ? guarded(std::move(options.log), options.log_level)
+                            : default_log(options.log_level);
   context.on_thread_start = std::move(options.on_thread_start);
   context.on_thread_stop = std::move(options.on_thread_stop);
   context.platform = std::move(platform);

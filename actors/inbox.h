@@ -14,6 +14,7 @@
 #include "actors/distributions.h"
 #include "actors/lease.h"
 #include "actors/mailbox.h"
+#include "actors/tracer.h"
 #include "actors/waker.h"
 
 namespace tinyloop::actors {
@@ -52,6 +53,7 @@ class Inbox {
   Waker waker;
   CancelCounts cancel_counts;
   Distributions distributions;
+  std::unique_ptr<Tracer> tracer;  // null: off. The replica's thread alone, while it serves
   const Clock& clock;
   const std::shared_ptr<Courier> courier;
 };

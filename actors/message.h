@@ -34,12 +34,18 @@ struct AskPool {
   ReplyPtr<PoolEntryInfo> reply;
 };
 
+// Copy the trace into `room`, whose memory the sender has taken.
+struct ReadTrace {
+  ReplyPtr<Trace> reply;
+  Trace room;
+};
+
 // Runs `visit` on the replica's thread, between two steps: fault injection, dumps of plans. What it
 // throws fails the replica.
 struct Visit {
   std::function<void(engine::BatchEngine&)> visit;
 };
 
-using Message = std::variant<Run, Trim, AskPool, Maintain, Visit>;
+using Message = std::variant<Run, Trim, AskPool, Maintain, ReadTrace, Visit>;
 
 }  // namespace tinyloop::actors

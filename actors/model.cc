@@ -2,6 +2,7 @@
 
 #include <boost/asio/system_executor.hpp>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -33,15 +34,18 @@ void send(const ModelState& model, Replica& replica, actors::Message content, Gi
   if (error) give_up(error);
 }
 
+std::optional<error_code> unknown_replica(const ModelState& model, size_t replica) {
+  const size_t count = model.replicas().size();
+  if (replica < count) return std::nullopt;
+  return actors::make_error(
+      errc::invalid_argument,
+      "replica: " + std::to_string(replica) + ", allowed: 0 to " + std::to_string(count - 1));
+}
+
 void maintain(const detail::ModelRef& model, size_t replica, actors::Maintain::Kind kind,
               detail::Completion<> completion) {
   if (!model) return completion.post(actors::empty_model());
-  const size_t count = model->replicas().size();
-  if (replica >= count) {
-    return completion.post(actors::make_error(
-        errc::invalid_argument,
-        "replica: " + std::to_string(replica) + ", allowed: 0 to " + std::to_string(count - 1)));
-  }
+  if (const auto error = unknown_replica(*model, replica)) return completion.post(*error);
   completion.keep(model);
   const auto reply = actors::make_reply(std::move(completion));
   if (!reply) return;
@@ -176,6 +180,26 @@ void drain_replica(const ModelRef& model, size_t replica, Completion<> completio
 
 void reload_replica(const ModelRef& model, size_t replica, Completion<> completion) {
   maintain(model, replica, actors::Maintain::reload, std::move(completion));
+}
+
+void read_trace(const ModelRef& model, size_t replica, Completion<Trace> completion) {
+  if (!model) return completion.post(actors::empty_model(), {});
+  if (const auto error = unknown_replica(*model, replica)) return completion.post(*error, {});
+  completion.keep(model);
+  const auto reply = actors::make_reply(std::move(completion));
+  if (!reply) return;
+  const auto give_up = [&](error_code error) {
+    reply->set(error, {});
+    reply->post();
+  };
+  Replica& asked = model->replica(replica);
+  Trace room{.model = asked.info().name, .device = asked.info().device};
+  try {
+    room.events.resize(asked.trace_events());
+  } catch (const std::bad_alloc&) {
+    return give_up(actors::make_error(errc::out_of_memory, {}));
+  }
+  send(*model, asked, actors::ReadTrace{reply, std::move(room)}, give_up);
 }
 
 void unload(const ModelRef& model, ShutdownMode mode, Completion<> completion) {

@@ -67,7 +67,9 @@ void Operation::end(Outcome how) noexcept {
 }
 
 void Operation::complete(OnThread thread) noexcept {
-  if (!completed_.exchange(true)) deliver(thread);
+  if (completed_.exchange(true)) return;
+  if (thread == OnThread::replicas) trace_end();
+  deliver(thread);
 }
 
 void Operation::send(OnThread thread) noexcept {
@@ -79,16 +81,19 @@ void Operation::send(OnThread thread) noexcept {
 void Operation::on_begin() noexcept {
   begun_ = last_event_ = now();
   inbox_->distributions.count_queue(*begun_ - submitted_);
+  trace_phase(TraceKind::queue, submitted_, *begun_);
 }
 
 void Operation::on_token(int32_t token, std::string_view text,
                          const PositionLogprobs* logprobs) noexcept {
   const TimePoint time = now();
+  ++sampled_;
   if (first_token_) {
     inbox_->distributions.count_token(time - *last_event_);
   } else {
     first_token_ = time;
     inbox_->distributions.count_first_token(time - submitted_);
+    trace_phase(TraceKind::prefill, *begun_, time);
   }
   last_event_ = time;
   guarded([&] { take_token(token, text, logprobs); });

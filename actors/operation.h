@@ -18,6 +18,7 @@
 #include "engine/batch_engine.h"
 #include "engine/sequence_client.h"
 #include "tinyloop/error.h"
+#include "tinyloop/trace.h"
 
 namespace tinyloop::actors {
 
@@ -91,6 +92,7 @@ class Operation : public Parcel,
   void on_score(float) noexcept override {}
   void on_token(int32_t token, std::string_view text,
                 const PositionLogprobs* logprobs) noexcept override;
+  void on_pass(const engine::ChunkStep& chunk) noexcept override;
   void on_prefix(engine::PrefixId made) noexcept override { pool.kept = made; }
   void on_unkept() noexcept override { pool.unkept = true; }
   void on_finished(FinishReason reason, std::string_view text) noexcept override;
@@ -123,6 +125,9 @@ class Operation : public Parcel,
   void count_cancel(CancelPhase phase) noexcept;
   template <class Take>
   void guarded(Take&& take) noexcept;
+  void trace(TraceEvent event) noexcept;
+  void trace_phase(TraceKind kind, TimePoint begin, TimePoint end) noexcept;
+  void trace_end() noexcept;
 
   const std::shared_ptr<Inbox> inbox_;
   std::atomic<bool> cancel_requested_{false};
@@ -132,6 +137,8 @@ class Operation : public Parcel,
   errc output_error_ = errc::ok;  // why output was lost
   const TimePoint submitted_;
   std::optional<TimePoint> begun_, first_token_, last_event_;
+  int32_t sampled_ = 0;        // tokens
+  uint64_t trace_number_ = 0;  // in the replica's trace; 0: it is not there yet
 };
 
 using OperationPtr = boost::intrusive_ptr<Operation>;

@@ -1,6 +1,7 @@
 #include "actors/replica.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <new>
 #include <utility>
 
@@ -21,6 +22,12 @@ base::Error full_error(const Mailbox& mailbox) {
 
 base::Error unloading_error() {
   return {errc::shutdown, "the model is being unloaded"};
+}
+
+std::string seconds_text(std::chrono::steady_clock::duration time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f s", std::chrono::duration<double>(time).count());
+  return text;
 }
 
 base::Error closed_error(errc closed) {
@@ -50,15 +57,25 @@ void Replica::never_started() {
 }
 
 std::unique_ptr<engine::BatchEngine> Replica::load() {
+  const TimePoint begin = inbox_->clock.now();
   backend_ = context_->platform.make_backend(options_).value();
   auto engine =
       engine::BatchEngine::load(path_, options_, *backend_, ledger_, context_->log).value();
+  if (options_.trace_events > 0) {
+    if (!inbox_->tracer) inbox_->tracer = std::make_unique<Tracer>(trace_events(), inbox_->clock);
+    engine->set_pass_observer(inbox_->tracer.get());
+  }
+  const TimePoint end = inbox_->clock.now();
   if (loaded_at_ == TimePoint()) {
     describe(*engine);
-    loaded_at_ = inbox_->clock.now();
+    loaded_at_ = end;
   } else {
     check_same(*engine);
   }
+  say(base::LogLevel::info, [&] {
+    return "loaded on " + info_.device + ", " + std::to_string(memory().total()) + " bytes, in " +
+           seconds_text(end - begin);
+  });
   return engine;
 }
 
@@ -106,6 +123,13 @@ void Replica::release_backend() {
 }
 
 void Replica::end() {
+  inbox_->tracer.reset();  // handles may keep the inbox
+  if (!info_.device.empty()) {
+    say(base::LogLevel::info, [&] {
+      return "unloaded, " + std::to_string(counters_.snapshot().accepted) + " requests in " +
+             seconds_text(inbox_->clock.now() - loaded_at_);
+    });
+  }
   inbox_->cancels.close();
   inbox_->releases.close([](Lease& lease) { Lease::finish(lease); });
   state_.store(ReplicaState::closed);
@@ -157,7 +181,9 @@ base::Error Replica::told(const Operation& operation, base::Error error) const {
 }
 
 error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {
-  const bool takes_all = std::holds_alternative<Maintain>(*message);
+  // What led to a failure can still be read, and the replica be loaded again.
+  const bool takes_all =
+      std::holds_alternative<Maintain>(*message) || std::holds_alternative<ReadTrace>(*message);
   if (state() == ReplicaState::closed || (state() == ReplicaState::failed && !takes_all)) {
     return make_error(refusal(closed).value_or(unloading_error()));
   }
@@ -176,11 +202,23 @@ error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {
 
 void Replica::reject(Operation& operation, error_code error, OnThread thread) {
   operation.end({error});
-  counters_.count_rejected(operation.outcome.error);
+  note_refused(operation.outcome.error);
   // Whoever still refers to the operation, a cancellation slot say, must not hold prefixes.
   operation.base.reset();
   operation.pool.lease.reset();
   operation.complete(thread);
+}
+
+void Replica::note_refused(const error_code& error) noexcept {
+  counters_.count_rejected(error);
+  say(base::LogLevel::debug, [&] { return "request refused: " + error.message(); });
+}
+
+// That its caller has cancelled a request is nothing to tell.
+void Replica::note_completed(const Outcome& outcome) noexcept {
+  counters_.count_completed(outcome);
+  if (!outcome.error || outcome.error == errc::operation_aborted) return;
+  say(base::LogLevel::debug, [&] { return "request failed: " + outcome.error.message(); });
 }
 
 void Replica::request_close(ShutdownMode mode) noexcept {
@@ -221,10 +259,7 @@ void Replica::mark_failed(const base::Error& error) noexcept {
   } catch (const std::bad_alloc&) {  // the state says it without the sentence
   }
   state_.store(ReplicaState::failed);
-  try {
-    context_->log(base::LogLevel::error, "replica failed: " + error.detail);
-  } catch (const std::bad_alloc&) {
-  }
+  say(base::LogLevel::error, [&] { return "replica failed: " + error.detail; });
 }
 
 void Replica::set_last_error(const std::string& text) {

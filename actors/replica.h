@@ -60,6 +60,9 @@ class Replica : public std::enable_shared_from_this<Replica> {
   void submit(const OperationPtr& operation, errc closed);
   // The message is kept if it is not accepted; the result says why.
   error_code send(std::unique_ptr<Message>& message, errc closed);
+  // Counts what a request ends with, and says why it failed or was refused. Replica thread; any.
+  void note_completed(const Outcome& outcome) noexcept;
+  void note_refused(const error_code& error) noexcept;
   // Completes an operation that has not been accepted.
   void reject(Operation& operation, error_code error, OnThread thread = OnThread::callers);
 
@@ -95,6 +98,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   void release_backend();
   void end();
   const ContextRef& context() const noexcept { return context_; }
+  size_t trace_events() const noexcept { return size_t(options_.trace_events); }
   size_t cache_budget() const noexcept { return options_.cache_budget_bytes; }
   std::optional<ShutdownMode> close_requested() const noexcept;
   void mark_loading() noexcept { enter(ReplicaState::loading); }
@@ -104,6 +108,11 @@ class Replica : public std::enable_shared_from_this<Replica> {
   }
   void mark_drained() noexcept { enter(ReplicaState::drained); }
   void mark_failed(const base::Error& error) noexcept;
+  // As EngineContext::say, behind the file's name.
+  template <class MakeMessage>
+  void say(base::LogLevel level, MakeMessage&& make_message) const noexcept {
+    context_->say(level, [&] { return path_ + ": " + make_message(); });
+  }
   void set_active(size_t count) noexcept { active_.store(count); }
 
  private:

@@ -211,6 +211,12 @@ void ReplicaActor::take(AskPool& message) {
   replica_.inbox()->courier->send(*message.reply);
 }
 
+void ReplicaActor::take(ReadTrace& message) {
+  if (const auto& tracer = replica_.inbox()->tracer) tracer->read(message.room);
+  message.reply->set({}, std::move(message.room));
+  replica_.inbox()->courier->send(*message.reply);
+}
+
 void ReplicaActor::take(Visit& message) {
   try {
     message.visit(engine_);
@@ -325,7 +331,9 @@ void ReplicaActor::begin_failed(Operation& operation, const base::Error& error) 
 void ReplicaActor::step() {
   const TimePoint begin = now();
   const engine::StepOutcome outcome = engine_.step();
-  replica_.inbox()->distributions.count_step(now() - begin, outcome);
+  const TimePoint end = now();
+  replica_.inbox()->distributions.count_step(end - begin, outcome);
+  if (const auto& tracer = replica_.inbox()->tracer) tracer->add_step(begin, end, outcome);
   replica_.counters().count_step(outcome);
   for (Operation& operation : active_) {
     if (operation.pool.pending) desk_.publish(operation);
@@ -355,7 +363,7 @@ void ReplicaActor::end_unbegun(Operation& operation, error_code error) {
 }
 
 void ReplicaActor::complete(Operation& operation) {
-  replica_.counters().count_completed(operation.outcome);
+  replica_.note_completed(operation.outcome);
   desk_.end(operation);
   operation.base.reset();
   operation.pool.lease.reset();
@@ -369,6 +377,7 @@ void ReplicaActor::fail(const base::Error& cause) noexcept {
   } catch (const std::bad_alloc&) {  // the code must do
   }
   replica_.mark_failed(cause);
+  if (const auto& tracer = replica_.inbox()->tracer) tracer->add_failure();
   engine_.fail_all(*failure_);
   const auto end = [this](const OperationPtr& each) { end_unbegun(*each, make_error(*failure_)); };
   queue_.let_go();

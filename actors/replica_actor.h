@@ -43,6 +43,7 @@ class ReplicaActor {
   void take(Trim& message);
   void take(AskPool& message);
   void take(Maintain& message);
+  void take(ReadTrace& message);
   void take(Visit& message);
   void cancel(Operation& operation);
   void follow_close_request();

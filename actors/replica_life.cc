@@ -49,6 +49,7 @@ std::optional<base::Error> ReplicaLife::try_load() noexcept {
     return std::nullopt;
   } catch (...) {
     auto error = current_error("load");
+    replica_->say(base::LogLevel::debug, [&] { return error.detail; });
     engine_.reset();
     replica_->release_backend();
     return error;
@@ -123,6 +124,12 @@ void ReplicaLife::take(Trim& message) noexcept {
 void ReplicaLife::take(AskPool& message) noexcept {
   message.reply->set({}, {});
   message.pool.reset();
+  replica_->inbox()->courier->send(*message.reply);
+}
+
+void ReplicaLife::take(ReadTrace& message) noexcept {
+  if (const auto& tracer = replica_->inbox()->tracer) tracer->read(message.room);
+  message.reply->set({}, std::move(message.room));
   replica_->inbox()->courier->send(*message.reply);
 }
 

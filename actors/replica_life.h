@@ -33,6 +33,7 @@ class ReplicaLife final : public Loop {
   void take(Run& message) noexcept;
   void take(Trim& message) noexcept;
   void take(AskPool& message) noexcept;
+  void take(ReadTrace& message) noexcept;
   void take(Visit&) noexcept {}
   void take(Maintain& message) noexcept;
   void answer(Maintain maintenance, error_code error) noexcept;

@@ -176,7 +176,7 @@ void start(const ModelRef& model, const Request& request, detail::Completion<Res
   } catch (...) {
     const error_code error = make_error(current_refusal("submit"));
     if (operation) return replica->reject(*operation, error);
-    replica->counters().count_rejected(error);
+    replica->note_refused(error);
     completion.post(error, {});
   }
 }
@@ -256,7 +256,7 @@ boost::intrusive_ptr<StreamOperation> start_stream(const ModelRef& model,
     checked = check(model->replicas(), request);
   } catch (const base::Failure& failure) {
     const error_code error = make_error(failure.error());
-    model->replica().counters().count_rejected(error);
+    model->replica().note_refused(error);
     return failed_stream(model->replica().inbox(), error);
   }
   if (prompt) *prompt = checked.request.tokens;

@@ -18,8 +18,9 @@ inline constexpr int32_t kMaxHandles = 65536;
 inline constexpr int32_t kMaxResumeLoops = 64;    // the deepest that a ResumeHandle provides for
 inline constexpr int32_t kMaxStopSequences = 64;  // a request's own; bounds the work a token costs
 inline constexpr size_t kMaxStopLength = 1024;    // tokens or bytes
-inline constexpr int32_t kMaxLogprobs = 64;       // candidates a position
-inline constexpr int32_t kMaxPriority = 16;       // and least; bounds how long anybody is held up
+inline constexpr int32_t kMaxTraceEvents = 1 << 24;  // of 72 bytes: more than a gigabyte
+inline constexpr int32_t kMaxLogprobs = 64;          // candidates a position
+inline constexpr int32_t kMaxPriority = 16;  // and least; bounds how long anybody is held up
 
 static_assert(kMaxQueued <= 65535 - 1024,
               "boost::lockfree's fixed-size queue holds at most 65,535");

@@ -26,7 +26,7 @@ target_compile_definitions(tinyloop_kernels PRIVATE
 target_link_libraries(tinyloop_base PUBLIC Boost::headers Threads::Threads)
 target_link_libraries(tinyloop_kernels PUBLIC tinyloop_base hwy::hwy)
 target_link_libraries(tinyloop_engine PUBLIC tinyloop_kernels PRIVATE ICU::uc nlohmann_json::nlohmann_json)
-target_link_libraries(tinyloop_actors PUBLIC tinyloop_engine PRIVATE spdlog::spdlog)
+target_link_libraries(tinyloop_actors PUBLIC tinyloop_engine PRIVATE spdlog::spdlog nlohmann_json::nlohmann_json)
 
 # The library made of the layers, as `name`; ARGN: SHARED, STATIC, or nothing for the project's choice.
 function(tinyloop_library name)

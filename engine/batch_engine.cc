@@ -15,6 +15,7 @@
 #include "engine/model_spec.h"
 #include "engine/model_weights.h"
 #include "engine/pass_cost.h"
+#include "engine/pass_observer.h"
 #include "engine/plan_builder.h"
 #include "engine/planner.h"
 #include "engine/sampler.h"
@@ -108,6 +109,7 @@ class BatchEngine::Impl final : public LogitsSink {
   std::vector<std::unique_ptr<Sequence>> preempted_;  // without, by rank
   std::function<bool()> relief_;
   std::function<void(const StepPlan&)> plan_observer_;
+  PassObserver* pass_observer_ = nullptr;
   LogitsObserver logits_observer_;
 
  private:
@@ -277,7 +279,9 @@ bool BatchEngine::Impl::run_pass(StepOutcome& outcome) {
   build_plan();
   if (plan_observer_) plan_observer_(plan_);
   verdicts_.assign(sequences_.size(), {});
+  if (pass_observer_) pass_observer_->on_pass_begin();
   runner_.run(plan_, *this);
+  if (pass_observer_) tell_pass(*pass_observer_, plan_, decisions_, sequences_);
   return commit(outcome);
 }
 
@@ -422,9 +426,7 @@ bool BatchEngine::Impl::commit(StepOutcome& outcome) {
     Sequence& sequence = *sequences_[size_t(d.sequence)];
     SequenceProgress& progress = sequence.progress();
     if (d.iteration != ChunkStep::kHeld) outcome.block_rows += d.rows;
-    if (d.enters && !progress.restores()) {
-      outcome.prompt_rows += std::clamp(progress.prompt - progress.done, 0, d.rows);
-    }
+    outcome.prompt_rows += entering_prompt_rows(progress, d);
     progress = advance(progress, d, clock_);
     if (!d.leaves) continue;
     left = true;
@@ -612,6 +614,9 @@ size_t BatchEngine::trim() {
 }
 void BatchEngine::set_plan_observer(std::function<void(const StepPlan&)> observer) {
   impl_->plan_observer_ = std::move(observer);
+}
+void BatchEngine::set_pass_observer(PassObserver* observer) {
+  impl_->pass_observer_ = observer;
 }
 void BatchEngine::set_logits_observer(LogitsObserver observer) {
   impl_->logits_observer_ = std::move(observer);

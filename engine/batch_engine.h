@@ -20,6 +20,7 @@
 
 namespace tinyloop::engine {
 
+class PassObserver;
 class Tokenizer;
 struct ModelSpec;
 struct PassCost;
@@ -114,6 +115,9 @@ class BatchEngine {
 
   // Sees each plan before it is carried out (tests, dumps). Empty: off.
   void set_plan_observer(std::function<void(const StepPlan&)> observer);
+  // Is told of each pass, and lets the clients of its rows be told (tracing); must outlive the
+  // engine. Null: off.
+  void set_pass_observer(PassObserver* observer);
   // Sees the logits behind each token that is not simply the most likely one (tests): the position
   // of the row that gave them.
   using LogitsObserver = std::function<void(int32_t position, std::span<const float> logits)>;

@@ -131,6 +131,10 @@ Cycle decide(std::span<const SequenceProgress> sequences, const PlannerPolicy& p
   return cycle;
 }
 
+int32_t entering_prompt_rows(const SequenceProgress& before, const Decision& decision) {
+  return decision.enters && !before.restores() ? prompt_rows(before, decision.rows) : 0;
+}
+
 SequenceProgress advance(SequenceProgress before, const Decision& decision, uint64_t now) {
   SequenceProgress after = before;
   after.rows = decision.rows;

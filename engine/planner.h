@@ -77,6 +77,9 @@ struct Decision {
 Cycle decide(std::span<const SequenceProgress> sequences, const PlannerPolicy& policy, Cycle cycle,
              std::vector<int32_t>& entrance, std::vector<Decision>& decisions);
 
+// How many rows enter as prompt when a sequence that stands at `before` does what was decided.
+int32_t entering_prompt_rows(const SequenceProgress& before, const Decision& decision);
+
 // The progress of a sequence after it has done what was decided. `now` orders it at the entrance.
 SequenceProgress advance(SequenceProgress before, const Decision& decision, uint64_t now);
 

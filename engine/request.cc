@@ -297,6 +297,7 @@ base::Result<void> check_options(const ModelOptions& options) {
     check_range("max_queued", options.max_queued, 1, base::kMaxQueued);
     check_range("hold_passes", options.hold_passes, 0, base::kMaxHoldPasses);
     check_range("max_handles", options.max_handles, 1, base::kMaxHandles);
+    check_range("trace_events", options.trace_events, 0, base::kMaxTraceEvents);
     check_range("cpu_threads", options.cpu_threads, 0, base::kMaxCpuThreads);
     if (options.mode == ArithmeticMode::fast) fp16_cache_limit(options).value();
     return {};

@@ -11,6 +11,8 @@
 
 namespace tinyloop::engine {
 
+struct ChunkStep;
+
 // After on_finished or on_failed the engine forgets the client and calls it no more. The views are
 // valid during the call alone. Calls must not reach back into the engine.
 class SequenceClient {
@@ -25,6 +27,8 @@ class SequenceClient {
                         const PositionLogprobs* logprobs) noexcept = 0;
   // Score: log-probability of the next token, in order, starting with the second.
   virtual void on_score(float logprob) noexcept = 0;
+  // Where passes are observed (BatchEngine::set_pass_observer): rows of the sequence were in one.
+  virtual void on_pass(const ChunkStep& /*chunk*/) noexcept {}
   // The prefix that the request was to keep has been computed and is held for it.
   virtual void on_prefix(PrefixId /*id*/) noexcept {}
   // At admission: the prompt of this generation finds no room to be kept.

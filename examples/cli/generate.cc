@@ -10,6 +10,7 @@
 #include "model_arguments.h"
 #include "prompt_arguments.h"
 #include "result_json.h"
+#include "trace_file.h"
 
 namespace tinyloop::cli {
 
@@ -23,6 +24,7 @@ struct GenerateArguments {
   bool ignore_eos = false;
   bool stream = false;
   bool json = false;
+  std::string trace;  // a file; empty: none
 
   GenerateRequest request() const {
     GenerateRequest request;
@@ -91,10 +93,13 @@ void run_whole(const Model& model, const GenerateRequest& request, bool json) {
   write((model.tokenizer() ? result.text : join_ids({first, result.tokens.end()})) + "\n");
 }
 
-void run_generate(const GenerateArguments& arguments) {
+void run_generate(GenerateArguments arguments) {
   const GenerateRequest request = arguments.request();
+  TraceFile trace(arguments.trace);
+  trace.ask_for(arguments.model.options);
   const LoadedModel model(arguments.model);
   (arguments.stream ? run_stream : run_whole)(*model, request, arguments.json);
+  trace.write(*model);
 }
 
 }  // namespace
@@ -110,6 +115,8 @@ void add_generate(CLI::App& app) {
   command->add_flag("--ignore-eos", arguments->ignore_eos, "go on past the end of the sequence");
   command->add_flag("--stream", arguments->stream, "print the text as it comes");
   command->add_flag("--json", arguments->json, "print JSON");
+  command->add_option("--trace", arguments->trace,
+                      "write a trace of every step to this file, for ui.perfetto.dev");
   command->callback([arguments] { run_generate(*arguments); });
 }
 

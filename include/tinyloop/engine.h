@@ -23,8 +23,11 @@ struct EngineOptions {
   // Runs the handlers that have no executor of their own. Its context must outlive the engine, its
   // models and their requests. Unset: the engine runs them on one thread of its own.
   std::optional<boost::asio::any_io_executor> executor;
-  // Empty: messages of level warning and above go to stderr.
+  // Empty: messages go to stderr.
   LogSink log;
+  // The least level that is logged, of this engine alone, whichever sink it has; below it a message
+  // is not even put together. docs/options.md lists what is said at each.
+  LogLevel log_level = LogLevel::warning;
   // Called on each replica's thread and on the engine's own two, first and last, to set affinity
   // and the like. What they throw is logged. The CPU backend's workers are started by the replica's
   // thread and inherit its affinity; the hooks do not run on them.

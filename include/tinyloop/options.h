@@ -66,6 +66,9 @@ struct ModelOptions {
   // Mode fast alone: bytes of FP16 copies of matrices; 0: none. Unset: the environment variable
   // TINYLOOP_FP16_CACHE_BYTES, or, without it, what the loop block's matrices take.
   std::optional<size_t> fp16_cache_bytes = std::nullopt;
+  // 0 .. 16,777,216 events of the replica's life, the latest ones, for Model::async_trace; 72 bytes
+  // of host memory each. 0: off.
+  int32_t trace_events = 0;
 };
 
 }  // namespace tinyloop

@@ -13,3 +13,4 @@
 #include "tinyloop/shutdown.h"
 #include "tinyloop/token_stream.h"
 #include "tinyloop/tokenizer.h"
+#include "tinyloop/trace.h"

@@ -252,10 +252,10 @@ TEST_F(Allocations, AreCountedOnTheReplicasThreadAndOnItsWorkers) {
 // The first pass after an admission makes room for the newcomers; from then on to the last handler
 // nothing is allocated, though sequences cross page borders and end at different times. The load
 // before is a shorter one: it warms up what lasts, not what a longer sequence needs.
-TEST_F(Allocations, AStepAllocatesNothingAfterTheWarmUp) {
+void expect_steps_without_allocation(const ModelOptions& options) {
   constexpr int32_t kTokens = 100, kLeastPasses = 200;
   asio::thread_pool pool(1);
-  ServedModel served(options());
+  ServedModel served(options);
   const auto run = [&](int32_t max_tokens, std::function<void(engine::BatchEngine&)> prepare) {
     Load load(served, pool, max_tokens);
     {
@@ -270,9 +270,21 @@ TEST_F(Allocations, AStepAllocatesNothingAfterTheWarmUp) {
   run(kTokens, [&](engine::BatchEngine& engine) {
     engine.set_plan_observer([&](const engine::StepPlan&) { counting = ++passes > 1; });
   });
-  expect_none();
+  counting = false;
   EXPECT_GE(passes.load(), kLeastPasses);
   EXPECT_GE(served.model.statistics().completed_cancelled, 1u);
+}
+
+TEST_F(Allocations, AStepAllocatesNothingAfterTheWarmUp) {
+  expect_steps_without_allocation(options());
+  expect_none();
+}
+
+TEST_F(Allocations, TracingAllocatesNothingInAStep) {
+  ModelOptions traced = options();
+  traced.trace_events = 1000;  // many more are written
+  expect_steps_without_allocation(traced);
+  expect_none();
 }
 
 // The same behind cached prefixes: rows are restored, shared pages copied, and a handle dropped

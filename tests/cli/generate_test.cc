@@ -95,6 +95,18 @@ TEST(Generate, SeedsDecideWhatIsDrawn) {
   EXPECT_NE(draw("7"), draw("8"));
 }
 
+TEST(Generate, ATraceHasAChunkForEachIteration) {
+  const TemporaryFile file;
+  json_on_model("generate",
+                {"-p", "a", "--loops", "2", "--max-tokens", "3", "--trace", file.path()});
+  const json trace = json::parse(file.contents());
+  size_t chunks = 0;
+  for (const json& event : trace.at("traceEvents")) chunks += event.value("cat", "") == "chunk";
+  EXPECT_EQ(chunks, 6u);
+  expect_failure(run_on_model("generate", {"-p", "a", "--trace", "/no/such/folder/trace"}), 2,
+                 "--trace: /no/such/folder/trace");
+}
+
 // Options that must not change a bit.
 TEST(Generate, ThreadsAndChunksChangeNothing) {
   const Arguments plain = {"-p",           "The old fisherman looked at the sea and said,",

@@ -22,7 +22,7 @@ TEST(Help, OfASubcommandNamesItsOptions) {
         "--temperature", "--top-k",   "--top-p",       "--min-p",         "--repetition-penalty",
         "--seed",        "--stop",    "--ignore-eos",  "--logprobs",      "--cache-window",
         "--mode",        "--threads", "--max-seq-len", "--prefill-chunk", "--stream",
-        "--json"}) {
+        "--json",        "--trace"}) {
     EXPECT_NE(outcome.out.find(name), std::string::npos) << name;
   }
 }

@@ -19,6 +19,7 @@ struct TestDevice {
   base::Error error{errc::replica_failed, "cudaStreamSynchronize: an illegal memory access"};
   std::string name = "test";
   int32_t most_head_dim = 1024;
+  bool runs_ahead = false;  // also where the other one does not
   std::atomic<uint64_t> saturated{0}, host_launches{0};
 };
 
@@ -35,7 +36,7 @@ class TestBackend final : public kernels::Backend {
   int32_t most_head_dim() const override { return device_->most_head_dim; }
   bool wants_query_tiles() const override { return inner_->wants_query_tiles(); }
   kernels::Pace pace() const override { return inner_->pace(); }
-  bool runs_ahead() const override { return inner_->runs_ahead(); }
+  bool runs_ahead() const override { return device_->runs_ahead || inner_->runs_ahead(); }
   kernels::WeightLayout weight_layout(kernels::WeightType type) const override {
     return inner_->weight_layout(type);
   }

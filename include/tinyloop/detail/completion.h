@@ -15,7 +15,8 @@
 
 namespace tinyloop {
 class Model;
-}
+struct Trace;
+}  // namespace tinyloop
 
 namespace tinyloop::detail {
 
@@ -78,5 +79,6 @@ extern template class TINYLOOP_API Completion<PrefixCache>;
 extern template class TINYLOOP_API Completion<ResumeHandle>;
 extern template class TINYLOOP_API Completion<int32_t>;
 extern template class TINYLOOP_API Completion<PoolEntryInfo>;
+extern template class TINYLOOP_API Completion<Trace>;
 
 }  // namespace tinyloop::detail

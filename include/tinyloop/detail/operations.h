@@ -52,6 +52,7 @@ TINYLOOP_API void pool_entry(const ModelRef& model, const PoolRef& pool, int32_t
 TINYLOOP_API void trim(const ModelRef& model, Completion<size_t> completion);
 TINYLOOP_API void drain_replica(const ModelRef& model, size_t replica, Completion<> completion);
 TINYLOOP_API void reload_replica(const ModelRef& model, size_t replica, Completion<> completion);
+TINYLOOP_API void read_trace(const ModelRef& model, size_t replica, Completion<Trace> completion);
 TINYLOOP_API void unload(const ModelRef& model, ShutdownMode mode, Completion<> completion);
 TINYLOOP_API void next_chunk(const StreamRef& stream, Completion<StreamChunk> completion);
 
