@@ -163,7 +163,7 @@ class Canceller {
   // Some passes, or a moment within them.
   void wait_a_while() {
     passes_.allow(draw(8));
-    if (draw(2) == 0) return passes_.wait_until_stopped();
+    if (draw(4) > 0) return passes_.wait_until_stopped();
     const auto moment = std::chrono::steady_clock::now() + std::chrono::microseconds(draw(60));
     while (std::chrono::steady_clock::now() < moment) {
     }
