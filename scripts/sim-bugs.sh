@@ -21,7 +21,7 @@ cmake -S "$work/source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DT
   -DTINYLOOP_BUILD_EXAMPLES=OFF -DTINYLOOP_BUILD_BENCH=OFF -DTINYLOOP_INSTALL=OFF >/dev/null
 simulator="$work/build/stress/sim/tinyloop_sim"
 
-build() { ninja -C "$work/build" tinyloop_sim >"$work/build.log" 2>&1 || { cat "$work/build.log" && exit 1; }; }
+build() { ninja -C "$work/build" -j "$(nproc)" tinyloop_sim >"$work/build.log" 2>&1 || { cat "$work/build.log" && exit 1; }; }
 
 missed=()
 for patch in "${patches[@]}"; do

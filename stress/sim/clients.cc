@@ -13,6 +13,9 @@ const char* const kOpNames[kOpKinds] = {
     "generate", "chunks",      "stream",  "score", "build_prefix", "build_resume", "deepen",
     "register", "prefix_info", "release", "trim",  "load",         "unload",       "shutdown"};
 
+// In one simulation: interruptions within interruptions could send any number.
+constexpr size_t kMostOps = 400;
+
 }  // namespace
 
 const char* to_string(OpKind kind) {
@@ -103,7 +106,7 @@ bool Clients::act() {
 }
 
 bool Clients::act(const Action& action) {
-  if (action.sends && !sending_) return false;
+  if (action.sends && (!sending_ || ops_.size() >= kMostOps)) return false;
   return (this->*action.run)();
 }
 

@@ -71,6 +71,7 @@ bool Clients::ask_reports() {
   const MemoryReport memory = model.memory();
   require(memory.cache_reserved <= memory.cache_budget, "more is reserved than the budget has");
   const Metrics metrics = model.metrics().at(0);
+  slot->preemptions = metrics.statistics.preemptions;
   require(metrics.active <= size_t(slot->options.max_sequences), "too many sequences at once");
   const HealthReport::Replica health = model.health().replicas.at(0);
   require(health.state != ReplicaState::failed || slot->device.broken,

@@ -208,6 +208,7 @@ void Clients::check_over() {
     tally_.spoiled += slot.device.spoiled;
     tally_.slow += slot.device.slow;
     tally_.passes += slot.device.passes;
+    tally_.preemptions += slot.preemptions;
   }
   for (const auto& record : scheduler_.loops()) {
     require(!record->loop, "one of the engine's loops has not ended");

@@ -51,6 +51,11 @@ bool may_lack_memory(const Op& op) {
   if (slot.device.refused > op.refused_before) return true;
   if (op.kind == OpKind::trim || op.kind == OpKind::prefix_info) return false;
   if (op.when_full == WhenFull::wait_for_requests || !could_ever_fit(op)) return true;
+  // It was not promised all it needs, and prefixes came to hold the rest.
+  if (is_generation(op.kind) && op.max_tokens > slot.options.reserve_tokens &&
+      slot.keeps_prefixes) {
+    return true;
+  }
   if (op.when_full == WhenFull::wait && (op.handle || op.pool)) return true;  // stands in the way
   if (!is_build(op.kind)) return false;
   return slot.options.handle_budget_bytes > 0 || (op.pool && op.pool->options.capacity_bytes > 0);
@@ -137,13 +142,14 @@ void judge_moment(const Op& op, TimePoint last) {
 void judge_order(const Op& op, const Timings& timings) {
   const Begin mine{op.id, op.submitted,
                    op.submitted + std::chrono::microseconds(std::llround(timings.queue_us)),
-                   op.handle || op.pool};
+                   op.handle || op.pool, op.priority};
   const std::vector<TimePoint>& turns = op.slot->loop->starts;
   const auto overtakes = [&](const Begin& late, const Begin& early) {
     // It had been taken when the second turn after it was sent began.
     auto taken = std::upper_bound(turns.begin(), turns.end(), early.submitted);
     if (taken == turns.end() || ++taken == turns.end()) return false;
-    return !late.holds && late.submitted > *taken && late.begun < early.begun;
+    return !late.holds && late.priority <= early.priority && late.submitted > *taken &&
+           late.begun < early.begun;
   };
   if (is_verbose()) {
     const auto us = [](TimePoint t) { return std::to_string(t.time_since_epoch().count() / 1000); };

@@ -22,6 +22,7 @@ void draw_options(Random& random, Slot& slot) {
   options.max_seq_len = 64;
   options.prefill_chunk = random.of({0, 0, 3, 7, 16});
   options.prefill_budget = random.of({1, 5, 8, 24, 64});
+  options.reserve_tokens = random.of({1, 1, 2, 5, 256});
   options.max_sequences = random.between(1, 5);
   options.max_queued = random.of({1, 2, 4, 8, 32});
   options.schedule = random.of({Schedule::throughput, Schedule::latency, Schedule::fixed});

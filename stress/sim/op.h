@@ -80,6 +80,7 @@ struct Op {
   Choosing choosing{};
   std::vector<std::vector<int32_t>> stops{};
   WhenFull when_full = WhenFull::fail;
+  int32_t priority = 0;
   std::optional<TimePoint> deadline{};
   HandleRef handle{};
   PoolRecordRef pool{};

@@ -31,6 +31,7 @@ void Clients::begin_call(Op& op) {
                      op.slot->model.health().replicas.at(0).state == ReplicaState::failed;
   op.released_before = op.handle && op.handle->released;
   if (is_request(op.kind)) ++op.slot->requests;
+  op.slot->keeps_prefixes |= is_build(op.kind) || op.pool;
   trace_op(op, "sent, " + std::to_string(op.tokens.size()) + " tokens + " +
                    std::to_string(op.max_tokens) + ", loops " + std::to_string(op.loops) +
                    ", window " + std::to_string(op.window) +
@@ -64,6 +65,7 @@ std::vector<int32_t> Clients::draw_tokens(int32_t least, int32_t most) {
 void Clients::draw_terms(Op& op) {
   op.when_full = random_.of({WhenFull::fail, WhenFull::fail, WhenFull::wait, WhenFull::wait,
                              WhenFull::wait_for_requests});
+  if (random_.one_in(4)) op.priority = random_.of({-16, -1, 1, 2, 16});
   if (random_.one_in(8)) {
     op.deadline = scheduler_.clock().peek() + std::chrono::microseconds(random_.between(-5, 3000));
   }
@@ -154,6 +156,7 @@ GenerateRequest Clients::draw_generation(Op& op) {
   if (random_.one_in(12)) request.config.logprobs = 2;
   request.when_full = op.when_full;
   request.config.deadline = op.deadline;
+  request.config.priority = op.priority;
   if (random_.one_in(40)) break_bound(op, request);
   return request;
 }
@@ -168,6 +171,7 @@ PrefixRequest Clients::draw_prefix(Op& op) {
   request.cache_window = op.window;
   request.when_full = op.when_full;
   request.deadline = op.deadline;
+  request.priority = op.priority;
   if (random_.one_in(60)) {
     op.breaks_bound = true;
     request.loops = 99;
@@ -236,6 +240,7 @@ bool Clients::score() {
   request.cache_window = op.window;
   request.when_full = op.when_full;
   request.deadline = op.deadline;
+  request.priority = op.priority;
   const Model model = slot->model;
   begin_call(op);
   model.async_score(request, bound(op, [this, &op](error_code error, const ScoreResult& result) {
@@ -316,7 +321,8 @@ bool Clients::deepen() {
   const DeepenRequest request{.handle = handle->resume,
                               .loops = op.loops,
                               .deadline = op.deadline,
-                              .when_full = op.when_full};
+                              .when_full = op.when_full,
+                              .priority = op.priority};
   const Model model = op.slot->model;
   begin_call(op);
   model.async_deepen(request, bound(op, [this, &op](error_code error, ResumeHandle made) {

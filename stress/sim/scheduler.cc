@@ -7,6 +7,13 @@
 
 namespace tinyloop::sim {
 
+namespace {
+
+// In one simulation; then what begins ends without any.
+constexpr uint64_t kMostInterruptions = 5000;
+
+}  // namespace
+
 TimePoint SimClock::now() const noexcept {
   scheduler_.point();
   return now_ += std::chrono::microseconds(1);
@@ -51,7 +58,7 @@ bool Scheduler::run(Choice choice) {
 }
 
 void Scheduler::point() noexcept {
-  if (depth_ >= habits.depth || --countdown_ > 0) return;
+  if (depth_ >= habits.depth || nested_ >= kMostInterruptions || --countdown_ > 0) return;
   countdown_ = 1 + random_.below(2 * habits.interval);
   ++depth_;
   ++nested_;

@@ -18,6 +18,7 @@ struct Begin {
   size_t op = 0;
   TimePoint submitted{}, begun{};
   bool holds = false;  // a prefix: then it may pass others that wait for budget
+  int32_t priority = 0;
 };
 
 struct Slot {
@@ -33,6 +34,8 @@ struct Slot {
   bool drains = false, cancels = false;
   bool closed = false;  // an unload has completed
   uint64_t requests = 0;
+  uint64_t preemptions = 0;     // when it was last asked
+  bool keeps_prefixes = false;  // has been asked to: they may come to hold what others need
   std::vector<Begin> begins{};
 
   bool closing() const { return drains || cancels; }

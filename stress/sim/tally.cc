@@ -59,6 +59,7 @@ void Tally::print() const {
   std::printf("%llu seeds: %llu scheduling steps, %llu turns, %llu interruptions, %llu passes\n",
               (unsigned long long)seeds, (unsigned long long)steps, (unsigned long long)turns,
               (unsigned long long)nested, (unsigned long long)passes);
+  std::printf("%llu preemptions\n", (unsigned long long)preemptions);
   std::printf("%llu cancels; at rest %llu times\n", (unsigned long long)cancels,
               (unsigned long long)rests);
   std::printf(
@@ -75,7 +76,7 @@ void Tally::print() const {
 }
 
 bool Tally::is_complete() const {
-  bool complete = refused > 0 && broken > 0 && spoiled > 0 && slow > 0;
+  bool complete = preemptions > 0 && refused > 0 && broken > 0 && spoiled > 0 && slow > 0;
   for (const auto& [kind, outcome] : kExpected) {
     if (outcomes[size_t(kind)].contains(outcome)) continue;
     std::printf("never occurred: %s %s\n", to_string(kind), outcome);
