@@ -138,15 +138,17 @@ size_t RequestQueue::base_bytes(const Operation& operation) const {
 OperationPtr RequestQueue::pop_stranded() {
   for (Operation& operation : waiting_) {
     if (operation.reserved) continue;
-    if (operation.terms.when_full == WhenFull::wait_for_requests) return remove(operation);
+    if (operation.terms.when_full != WhenFull::wait) return remove(operation);
   }
   return nullptr;
 }
 
 base::Error RequestQueue::stranded_error(const Operation& operation) const {
   const size_t first = engine_.admission_bytes(operation.request);
-  return {errc::out_of_memory, of_the_budget(operation, first, "to begin", cache_budget_) +
-                                   ", reuse handles hold the rest"};
+  const bool fails = operation.terms.when_full == WhenFull::fail;
+  return {
+      fails ? errc::overloaded : errc::out_of_memory,
+      of_the_budget(operation, first, "to begin", cache_budget_) + ", reuse handles hold the rest"};
 }
 
 bool RequestQueue::take_back_last() noexcept {

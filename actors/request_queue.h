@@ -41,8 +41,9 @@ class RequestQueue {
   // What such a request is told.
   base::Error entangled_error(const Operation& operation) const;
 
-  // The first of those that wait for requests alone, taken out; null if there is none. For when no
-  // request is running or can begin.
+  // The first of those that do not wait for whatever it takes, taken out; null if there is none: it
+  // asked to wait for requests alone, or its promise went to another one. For when no request is
+  // running or can begin.
   OperationPtr pop_stranded();
   // What such a request is told.
   base::Error stranded_error(const Operation& operation) const;

@@ -56,7 +56,7 @@ class Soak {
 
   bool run() {
     world_.model.async_trim(boost::asio::use_future).get();
-    model_bytes_ = world_.model.memory().model_bytes();
+    model_bytes_ = idle_bytes(world_.model);
     world_.renew_pools();
     start();
     const Clock::time_point begin = Clock::now();

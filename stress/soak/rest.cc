@@ -25,6 +25,15 @@ ProcessMemory process_memory() {
   return memory;
 }
 
+size_t idle_bytes(const Model& model) {
+  const MemoryReport report = model.memory();
+  size_t bytes = report.model_bytes();
+  for (const MemoryReport::Buffer& buffer : report.buffer_list) {
+    if (buffer.name == "logits") bytes -= buffer.bytes;
+  }
+  return bytes;
+}
+
 void check_at_rest(World& world, size_t model_bytes) {
   world.drop_pools();
   // Streams that were dropped, and leases, are still on their way.
@@ -59,9 +68,8 @@ void check_at_rest(World& world, size_t model_bytes) {
     world.ledger.problem("at rest: " + std::to_string(world.ledger.outstanding()) +
                          " operations have not completed");
   }
-  if (world.model.memory().model_bytes() != model_bytes) {
-    world.ledger.problem("at rest: the model holds " +
-                         std::to_string(world.model.memory().model_bytes()) + " bytes, " +
+  if (const size_t bytes = idle_bytes(world.model); bytes != model_bytes) {
+    world.ledger.problem("at rest: the model holds " + std::to_string(bytes) + " bytes, " +
                          std::to_string(model_bytes) + " at the start");
   }
 }

@@ -16,8 +16,11 @@ struct ProcessMemory {
 };
 ProcessMemory process_memory();
 
-// Checks the model, while every client has met and holds nothing. `weights`: bytes that the model
-// holds when it does nothing.
+// What the model itself holds, but for the logits, which come with the first request after a load.
+size_t idle_bytes(const Model& model);
+
+// Checks the model, while every client has met and holds nothing. `model_bytes`: idle_bytes() at
+// the start.
 void check_at_rest(World& world, size_t model_bytes);
 
 // Whether the values, taken one after another, do not rise: the mean of the last third is not above
