@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_set>
 
 namespace tinyloop::actors {
 
@@ -63,17 +62,19 @@ OperationPtr RequestQueue::pop_holder() {
 
 OperationPtr RequestQueue::pop_entangled() {
   Operation* newest = nullptr;
-  size_t held = 0, least_beside = cache_budget_;  // of the budget, beside the prefix of its own
-  std::unordered_set<const engine::CachedPrefix*> counted;
-  for (Operation& operation : unfunded_) {
-    if (!operation.request.base || !is_sole_holder(operation)) continue;
-    newest = &operation;
-    const size_t bytes = base_bytes(operation);
-    if (counted.insert(operation.request.base.get()).second) held += bytes;
-    least_beside =
-        std::min(least_beside, operation.cache_bytes - std::min(operation.cache_bytes, bytes));
+  size_t held = 0;                   // by such prefixes
+  size_t least_own = cache_budget_;  // that such a request takes beside its prefix
+  for (auto it = unfunded_.begin(); it != unfunded_.end(); ++it) {
+    if (!it->request.base || !is_sole_holder(*it)) continue;
+    newest = &*it;
+    const size_t bytes = base_bytes(*it);
+    const bool counted = std::any_of(unfunded_.begin(), it, [&](const Operation& earlier) {
+      return earlier.request.base == it->request.base;
+    });
+    if (!counted) held += bytes;
+    least_own = std::min(least_own, it->cache_bytes - std::min(it->cache_bytes, bytes));
   }
-  return newest && held + least_beside > cache_budget_ ? remove(*newest) : nullptr;
+  return newest && held + least_own > cache_budget_ ? remove(*newest) : nullptr;
 }
 
 base::Error RequestQueue::entangled_error(const Operation& operation) const {
