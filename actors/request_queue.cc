@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
-#include <unordered_set>
 
 namespace tinyloop::actors {
 
@@ -98,17 +97,20 @@ OperationPtr RequestQueue::pop_holder() {
 
 OperationPtr RequestQueue::pop_entangled() {
   Operation* newest = nullptr;
-  size_t held = 0, least_beside = cache_budget_;  // of the budget, beside the prefix of its own
-  std::unordered_set<const engine::CachedPrefix*> counted;
-  for (Operation& operation : waiting_) {
-    if (!operation.request.base || !is_sole_holder(operation)) continue;
-    newest = &operation;
-    const size_t bytes = base_bytes(operation);
-    if (counted.insert(operation.request.base.get()).second) held += bytes;
-    const size_t first = engine_.admission_bytes(operation.request);
-    least_beside = std::min(least_beside, first - std::min(first, bytes));
+  size_t held = 0;                   // by such prefixes
+  size_t least_own = cache_budget_;  // that such a request takes beside its prefix
+  for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+    if (!it->request.base || !is_sole_holder(*it)) continue;
+    newest = &*it;
+    const size_t bytes = base_bytes(*it);
+    const bool counted = std::any_of(waiting_.begin(), it, [&](const Operation& earlier) {
+      return earlier.request.base == it->request.base;
+    });
+    if (!counted) held += bytes;
+    const size_t first = engine_.admission_bytes(it->request);
+    least_own = std::min(least_own, first - std::min(first, bytes));
   }
-  return newest && held + least_beside > cache_budget_ ? remove(*newest) : nullptr;
+  return newest && held + least_own > cache_budget_ ? remove(*newest) : nullptr;
 }
 
 base::Error RequestQueue::entangled_error(const Operation& operation) const {
