@@ -265,7 +265,7 @@ void ReplicaActor::expire() {
 
 void ReplicaActor::begin() {
   begin_all();
-  while (!is_leaving() && active_.empty() && !queue_.empty()) {
+  while (active_.empty() && !queue_.empty()) {
     // What a request that has just ended was the last to use.
     replica_.inbox()->releases.drain([this](Lease& lease) { let_go(lease); });
     begin_all();

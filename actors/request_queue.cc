@@ -56,7 +56,8 @@ OperationList::iterator RequestQueue::place_of(const Operation& operation) {
   return place;
 }
 
-// Those behind give back what they were promised, the last one first, if it helps.
+// Those behind give back what they were promised, the last one first: all of it, if even that does
+// not do and the request is going to stand before them.
 bool RequestQueue::reserve_at(OperationList::iterator place, Operation& operation) {
   if (!engine_.may_have_budget(operation.request.rank)) return false;
   if (place != waiting_.begin() && !std::prev(place)->reserved) return false;
@@ -70,6 +71,7 @@ bool RequestQueue::reserve_at(OperationList::iterator place, Operation& operatio
     last->request.funding = {};
     funded = reserve(operation);
   }
+  if (!funded && operation.terms.when_full != WhenFull::fail) return false;
   // What is left of it goes to them again, as far as it goes.
   for (; last != waiting_.end(); ++last) {
     if (!last->reserved && !reserve(*last)) break;

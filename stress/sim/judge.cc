@@ -51,11 +51,9 @@ bool may_lack_memory(const Op& op) {
   if (slot.device.refused > op.refused_before) return true;
   if (op.kind == OpKind::trim || op.kind == OpKind::prefix_info) return false;
   if (op.when_full == WhenFull::wait_for_requests || !could_ever_fit(op)) return true;
-  // It was not promised all it needs, and prefixes came to hold the rest.
-  if (is_generation(op.kind) && op.max_tokens > slot.options.reserve_tokens &&
-      slot.keeps_prefixes) {
-    return true;
-  }
+  // It, or one that it made room for, was not promised all it needs; then prefixes came to hold the
+  // rest.
+  if (slot.options.reserve_tokens < 256 && slot.keeps_prefixes) return true;
   if (op.when_full == WhenFull::wait && (op.handle || op.pool)) return true;  // stands in the way
   if (!is_build(op.kind)) return false;
   return slot.options.handle_budget_bytes > 0 || (op.pool && op.pool->options.capacity_bytes > 0);
