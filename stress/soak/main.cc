@@ -60,6 +60,13 @@ testing::ModelShape small_shape() {
   return shape;
 }
 
+// That a replica was killed is no news here.
+EngineOptions quiet() {
+  EngineOptions options;
+  options.log = [](LogLevel, std::string_view) {};
+  return options;
+}
+
 class Soak {
  public:
   explicit Soak(const Options& options)
@@ -149,7 +156,7 @@ class Soak {
 
   const Options options_;
   const testing::RandomModel file_ = testing::write_random_model(small_shape());
-  Engine engine_{{.log = [](LogLevel, std::string_view) {}}};
+  Engine engine_{quiet()};
   const Script script_;
   World world_;
   std::vector<std::thread> threads_;
