@@ -20,6 +20,9 @@ struct TestDevice {
   std::string name = "test";
   int32_t most_head_dim = 1024;
   bool runs_ahead = false;  // also where the other one does not
+  // The next synchronise() first lets the device read and write where nothing is: on a GPU an error
+  // from which it does not recover while the process lives. Never on the CPU.
+  std::atomic<bool> breaks{false};
   std::atomic<uint64_t> saturated{0}, host_launches{0};
 };
 
@@ -80,6 +83,11 @@ class TestBackend final : public kernels::Backend {
 
   void start() override { inner_->start(); }
   void synchronise() override {
+    if (device_->breaks.exchange(false)) {
+      const kernels::RowView nowhere{reinterpret_cast<void*>(0x1000), kernels::ScalarType::f32, 64,
+                                     nullptr};
+      inner_->copy_rows({nowhere, nowhere, 4, 64});
+    }
     inner_->synchronise();
     const int left = device_->fail_in.load();
     if (left == 1) throw base::Failure(device_->error);

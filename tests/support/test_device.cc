@@ -18,6 +18,14 @@ std::string missing_cuda_device() {
   return "no CUDA device: " + kernels::cuda_status();
 }
 
+int cuda_devices() {
+#ifdef TINYLOOP_WITH_CUDA
+  return kernels::cuda_device_count();
+#else
+  return 0;
+#endif
+}
+
 std::string missing_cublas() {
 #ifdef TINYLOOP_WITH_CUDA
   try {

@@ -17,6 +17,8 @@ std::string missing_cuda_device();
 // Empty where the fast mode finds its library; else why not, beginning with "no cuBLAS".
 std::string missing_cublas();
 
+int cuda_devices();  // 0 in a build without the CUDA parts
+
 std::string test_device();
 bool on_cuda();
 // On a CUDA device, where the environment variable TINYLOOP_TEST_MODE is "fast".
