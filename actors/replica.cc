@@ -58,7 +58,7 @@ void Replica::never_started() {
 
 std::unique_ptr<engine::BatchEngine> Replica::load() {
   const TimePoint begin = inbox_->clock.now();
-  backend_ = context_->platform.make_backend(options_).value();
+  take_backend(context_->platform.make_backend(options_).value());
   auto engine =
       engine::BatchEngine::load(path_, options_, *backend_, ledger_, context_->log).value();
   if (options_.trace_events > 0) {
@@ -114,11 +114,17 @@ ModelInfo Replica::info_of(const engine::BatchEngine& engine) const {
           .max_seq_len = limits.max_seq_len};
 }
 
+// Reports look at it meanwhile, where it is not the first one.
+void Replica::take_backend(std::unique_ptr<kernels::Backend> backend) {
+  const std::lock_guard lock(backend_mutex_);
+  backend_ = std::move(backend);
+}
+
 // On the replica's thread, like all calls to the backend.
 void Replica::release_backend() {
   std::unique_ptr<kernels::Backend> last;
   const std::lock_guard lock(backend_mutex_);
-  if (backend_) last_work_ = work_of(*backend_);
+  past_work_ = device_work();
   last.swap(backend_);
 }
 
@@ -275,7 +281,7 @@ MemoryReport Replica::memory() const {
 Statistics Replica::statistics() const {
   Statistics statistics = counters_.snapshot();
   const std::lock_guard lock(backend_mutex_);
-  const DeviceWork work = backend_ ? work_of(*backend_) : last_work_;
+  const DeviceWork work = device_work();
   statistics.saturated_values = work.saturated;
   statistics.device_launches = work.launches;
   return statistics;
@@ -303,8 +309,11 @@ Metrics Replica::metrics() const {
   return metrics;
 }
 
-Replica::DeviceWork Replica::work_of(const kernels::Backend& backend) {
-  return {backend.saturated(), backend.host_launches()};
+// Of all backends since the first load. With the lock.
+Replica::DeviceWork Replica::device_work() const {
+  if (!backend_) return past_work_;
+  return {past_work_.saturated + backend_->saturated(),
+          past_work_.launches + backend_->host_launches()};
 }
 
 HealthReport::Replica Replica::health() const {

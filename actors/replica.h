@@ -122,13 +122,14 @@ class Replica : public std::enable_shared_from_this<Replica> {
     uint64_t launches = 0;
   };
 
+  void take_backend(std::unique_ptr<kernels::Backend> backend);
   void describe(const engine::BatchEngine& engine);
   void check_same(const engine::BatchEngine& engine) const;
   ModelInfo info_of(const engine::BatchEngine& engine) const;
   void enter(ReplicaState state) noexcept;
   void show_close_request() noexcept;
   void set_last_error(const std::string& text);
-  static DeviceWork work_of(const kernels::Backend& backend);
+  DeviceWork device_work() const;
 
   const ContextRef context_;
   const std::string path_;
@@ -138,7 +139,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   engine::MemoryLedger ledger_;
   mutable std::mutex backend_mutex_;  // between reports and the end of the backend
   std::unique_ptr<kernels::Backend> backend_;
-  DeviceWork last_work_;  // of a backend that is gone
+  DeviceWork past_work_;  // of backends that are gone
   TimePoint loaded_at_{};
   ModelInfo info_;
   engine::RequestLimits limits_;
