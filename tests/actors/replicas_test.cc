@@ -156,7 +156,7 @@ TEST_F(ReplicasTest, OneKilledUnderLoadFailsItsRequestsAndServesAgain) {
 
 // The error is a real one, of the second GPU; the process and the first one go on.
 TEST_F(ReplicasTest, AGpuThatIsLostTakesItsOwnReplicaAlong) {
-  if (!on_cuda() || cuda_devices() < 2) GTEST_SKIP() << "needs two CUDA devices";
+  if (!on_cuda() || cuda_device_count() < 2) GTEST_SKIP() << "needs two CUDA devices";
   EngineOn engine([this](const ModelOptions& given) {
     ModelOptions options = given;
     options.device = given.device == "a" ? "cuda:0" : "cuda:1";

@@ -18,7 +18,7 @@ std::string missing_cuda_device() {
   return "no CUDA device: " + kernels::cuda_status();
 }
 
-int cuda_devices() {
+int cuda_device_count() {
 #ifdef TINYLOOP_WITH_CUDA
   return kernels::cuda_device_count();
 #else

@@ -17,7 +17,7 @@ std::string missing_cuda_device();
 // Empty where the fast mode finds its library; else why not, beginning with "no cuBLAS".
 std::string missing_cublas();
 
-int cuda_devices();  // 0 in a build without the CUDA parts
+int cuda_device_count();  // 0 in a build without the CUDA parts
 
 std::string test_device();
 bool on_cuda();
