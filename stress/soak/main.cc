@@ -60,6 +60,10 @@ testing::ModelShape small_shape() {
   return shape;
 }
 
+std::string first_of(const std::string& devices) {
+  return devices.substr(0, devices.find(','));
+}
+
 // That a replica was killed is no news here.
 EngineOptions quiet() {
   EngineOptions options;
@@ -71,7 +75,7 @@ class Soak {
  public:
   explicit Soak(const Options& options)
       : options_(options),
-        script_(file_.path(), options.seed),
+        script_(file_.path(), first_of(options.device), options.seed),
         world_(engine_.load(file_.path(), model_options(options.device)), script_,
                ptrdiff_t(options.threads)) {}
 
@@ -101,8 +105,7 @@ class Soak {
       threads_.emplace_back([this, i] { Client(world_, options_.seed * 1000003 + i).run(); });
     }
     threads_.emplace_back([this] {
-      const std::string one = options_.device.substr(0, options_.device.find(','));
-      Chaos(world_, engine_, file_.path(), model_options(one), options_.seed)
+      Chaos(world_, engine_, file_.path(), model_options(first_of(options_.device)), options_.seed)
           .run(std::chrono::milliseconds(options_.chaos_interval));
     });
   }

@@ -27,7 +27,7 @@ ProcessMemory process_memory() {
 
 size_t idle_bytes(const Model& model) {
   const MemoryReport report = model.memory();
-  size_t bytes = report.model_bytes();
+  size_t bytes = report.model_bytes() - report.workspace;
   for (const MemoryReport::Buffer& buffer : report.buffer_list) {
     if (buffer.name == "logits") bytes -= buffer.bytes;
   }

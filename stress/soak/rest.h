@@ -16,7 +16,8 @@ struct ProcessMemory {
 };
 ProcessMemory process_memory();
 
-// What the model itself holds, but for the logits, which come with the first request after a load.
+// What the model itself holds, but for the logits, which come with the first request after a load,
+// and work space, which grows with the batches on a GPU.
 size_t idle_bytes(const Model& model);
 
 // Checks the model, while every client has met and holds nothing. `model_bytes`: idle_bytes() at

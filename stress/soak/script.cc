@@ -19,10 +19,10 @@ std::vector<int32_t> draw(std::mt19937_64& random, int32_t length, int32_t vocab
 
 }  // namespace
 
-Script::Script(const std::string& path, uint64_t seed) {
+Script::Script(const std::string& path, const std::string& device, uint64_t seed) {
   Engine engine;
   ModelOptions options;
-  options.device = "cpu";
+  options.device = device;
   options.max_seq_len = 160;
   const Model model = engine.load(path, options);
   std::mt19937_64 random(seed);

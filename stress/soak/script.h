@@ -24,8 +24,9 @@ class Script {
   static constexpr int32_t kMostTokens = 32;  // generated
   static constexpr size_t kBeginnings = 6, kEndings = 8;
 
-  // Runs every passage alone on an engine of its own. Throws boost::system::system_error.
-  Script(const std::string& path, uint64_t seed);
+  // Runs every passage alone on an engine of its own, on `device`. Throws
+  // boost::system::system_error.
+  Script(const std::string& path, const std::string& device, uint64_t seed);
 
   const std::vector<int32_t>& beginning(size_t which) const { return beginnings_[which]; }
   const std::vector<int32_t>& ending(size_t which) const { return endings_[which]; }
