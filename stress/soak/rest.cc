@@ -15,13 +15,16 @@ extern "C" __attribute__((weak)) size_t __sanitizer_get_current_allocated_bytes(
 
 namespace tinyloop::soak {
 
+bool is_sanitized() {
+  return __sanitizer_get_current_allocated_bytes != nullptr;
+}
+
 ProcessMemory process_memory() {
   ProcessMemory memory;
   size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages >> pages;
   memory.resident = pages * size_t(sysconf(_SC_PAGESIZE));
-  memory.heap = __sanitizer_get_current_allocated_bytes ? __sanitizer_get_current_allocated_bytes()
-                                                        : mallinfo2().uordblks;
+  memory.heap = is_sanitized() ? __sanitizer_get_current_allocated_bytes() : mallinfo2().uordblks;
   return memory;
 }
 

@@ -15,6 +15,9 @@ struct ProcessMemory {
   size_t heap = 0;
 };
 ProcessMemory process_memory();
+// Whether a sanitizer keeps memory of its own, or the program's that was freed: then what is
+// resident says nothing.
+bool is_sanitized();
 
 // What the model itself holds, but for the logits, which come with the first request after a load,
 // and work space, which grows with the batches on a GPU.
