@@ -46,11 +46,12 @@ struct PoolStatistics {
   uint64_t evicted = 0;
 };
 
-// A reference to a pool; copies refer to the same one. The prefixes live in the replica of the
-// model that first registers one: from then on the pool is that model's, and another one gets
-// wrong_model. With the last reference, and the last request that uses it, the prefixes are given
-// back. Where the K/V budget has no room for a request, prefixes give way to it, the least recently
-// used first. Threads: as ReuseHandle (tinyloop/reuse.h).
+// A reference to a pool; copies refer to the same one. From the first registration on the pool is
+// that model's, and another one gets wrong_model. Of several replicas of a model an automatic pool
+// has prefixes in all, within its bounds in each; any other pool is in one, and its requests go
+// there (docs/replicas.md). With the last reference, and the last request that uses it, the
+// prefixes are given back. Where the K/V budget has no room for a request, prefixes give way to it,
+// the least recently used first. Threads: as ReuseHandle (tinyloop/reuse.h).
 class TINYLOOP_API PrefixPool {
  public:
   PrefixPool() = default;  // empty: no pool
