@@ -139,8 +139,7 @@ void Clients::trace_op(const Op& op, const std::string& what) const {
         (op.slot ? "model " + std::to_string(op.slot->index) : "the engine") + ": " + what);
 }
 
-// ---- Answers
-// -------------------------------------------------------------------------------------
+// ---- Answers ------------------------------------------------------------------------------------
 
 void Clients::complete(Op& op, const error_code& error, const std::string& outcome) {
   op.ended = true;

@@ -45,8 +45,7 @@ void Clients::end_call(Op& op) {
   op.initiated = true;
 }
 
-// ---- What they ask for
-// -----------------------------------------------------------------------------
+// ---- What they ask for --------------------------------------------------------------------------
 
 // A story's beginning, and perhaps something of its own.
 std::vector<int32_t> Clients::draw_tokens(int32_t least, int32_t most) {
@@ -179,8 +178,7 @@ PrefixRequest Clients::draw_prefix(Op& op) {
   return request;
 }
 
-// ---- Sent and answered
-// -----------------------------------------------------------------------------
+// ---- Sent and answered --------------------------------------------------------------------------
 
 bool Clients::generate() {
   Slot* const slot = some_slot();
