@@ -280,6 +280,7 @@ TEST_F(ReplicasTest, TheOnlyOneCanBeDrainedAndLoadedAgain) {
 
 TEST_F(ReplicasTest, AReloadUnderLoadLosesNothing) {
   const Model model = load();
+  const std::vector<int32_t> tokens = expected(3);
   std::atomic<bool> done{false};
   std::atomic<int> ended{0};
   std::vector<std::thread> callers;
@@ -288,7 +289,7 @@ TEST_F(ReplicasTest, AReloadUnderLoadLosesNothing) {
       while (!done) {
         const auto outcome = model.async_generate(waiting(3), use_outcome()).get();
         EXPECT_FALSE(outcome.error) << outcome.error.message();
-        EXPECT_EQ(outcome.tokens, expected(3));
+        EXPECT_EQ(outcome.tokens, tokens);
         ++ended;
       }
     });
