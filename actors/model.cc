@@ -21,17 +21,28 @@ using actors::ReplicaRef;
 
 namespace {
 
-// Sends the replica a message. If it is not accepted, give_up(error) has to answer.
-template <class GiveUp>
-void send(const ModelState& model, Replica& replica, actors::Message content, GiveUp&& give_up) {
-  error_code error;
+// Why the replica has not been sent make_message(), if it has not.
+template <class MakeMessage>
+error_code send(const ModelState& model, Replica& replica, MakeMessage&& make_message) {
   try {
-    auto message = std::make_unique<actors::Message>(std::move(content));
-    error = replica.send(message, model.closed_code());
+    auto message = std::make_unique<actors::Message>(make_message());
+    return replica.send(message, model.closed_code());
   } catch (const std::bad_alloc&) {
-    error = actors::make_error(errc::out_of_memory, {});
+    return actors::make_error(errc::out_of_memory, {});
   }
-  if (error) give_up(error);
+}
+
+// Sends the replica a message that it answers through the reply.
+template <class... Answer, class MakeMessage>
+void ask(const detail::ModelRef& model, Replica& replica, detail::Completion<Answer...> completion,
+         MakeMessage&& make_message) {
+  completion.keep(model);
+  const auto reply = actors::make_reply(std::move(completion));
+  if (!reply) return;
+  const error_code error = send(*model, replica, [&] { return make_message(reply); });
+  if (!error) return;
+  reply->set(error, Answer{}...);
+  reply->post();
 }
 
 std::optional<error_code> unknown_replica(const ModelState& model, size_t replica) {
@@ -46,12 +57,8 @@ void maintain(const detail::ModelRef& model, size_t replica, actors::Maintain::K
               detail::Completion<> completion) {
   if (!model) return completion.post(actors::empty_model());
   if (const auto error = unknown_replica(*model, replica)) return completion.post(*error);
-  completion.keep(model);
-  const auto reply = actors::make_reply(std::move(completion));
-  if (!reply) return;
-  send(*model, model->replica(replica), actors::Maintain{kind, reply}, [&](error_code error) {
-    reply->set(error);
-    reply->post();
+  ask(model, model->replica(replica), std::move(completion), [&](const actors::ReplyPtr<>& reply) {
+    return actors::Maintain{kind, reply};
   });
 }
 
@@ -140,15 +147,9 @@ void pool_entry(const ModelRef& model, const PoolRef& pool, int32_t id,
     return completion.post(actors::make_error(failure.error()), {});
   }
   if (!lease) return completion.post({}, {});  // nothing of the pool is there
-  completion.keep(model);
-  const auto reply = actors::make_reply(std::move(completion));
-  if (!reply) return;
-  send(*model, replica,
-       actors::AskPool{std::move(lease), actors::id_in_replica(id, replicas), reply},
-       [&](error_code error) {
-         reply->set(error, {});
-         reply->post();
-       });
+  ask(model, replica, std::move(completion), [&](const actors::ReplyPtr<PoolEntryInfo>& reply) {
+    return actors::AskPool{std::move(lease), actors::id_in_replica(id, replicas), reply};
+  });
 }
 
 void release(const ReuseHandle& handle, Completion<> completion) {
@@ -168,9 +169,9 @@ void trim(const ModelRef& model, Completion<size_t> completion) {
     return reply->post();
   }
   for (const ReplicaRef& replica : model->replicas().all()) {
-    send(*model, *replica, actors::Trim{call}, [&](error_code error) {
-      if (const auto last = call->answered(error, 0)) last->post();
-    });
+    const error_code error = send(*model, *replica, [&] { return actors::Trim{call}; });
+    if (!error) continue;
+    if (const auto last = call->answered(error, 0)) last->post();
   }
 }
 
@@ -185,21 +186,12 @@ void reload_replica(const ModelRef& model, size_t replica, Completion<> completi
 void read_trace(const ModelRef& model, size_t replica, Completion<Trace> completion) {
   if (!model) return completion.post(actors::empty_model(), {});
   if (const auto error = unknown_replica(*model, replica)) return completion.post(*error, {});
-  completion.keep(model);
-  const auto reply = actors::make_reply(std::move(completion));
-  if (!reply) return;
-  const auto give_up = [&](error_code error) {
-    reply->set(error, {});
-    reply->post();
-  };
   Replica& asked = model->replica(replica);
-  Trace room{.model = asked.info().name, .device = asked.info().device};
-  try {
+  ask(model, asked, std::move(completion), [&](const actors::ReplyPtr<Trace>& reply) {
+    Trace room{.model = asked.info().name, .device = asked.info().device};
     room.events.resize(asked.trace_events());
-  } catch (const std::bad_alloc&) {
-    return give_up(actors::make_error(errc::out_of_memory, {}));
-  }
-  send(*model, asked, actors::ReadTrace{reply, std::move(room)}, give_up);
+    return actors::ReadTrace{reply, std::move(room)};
+  });
 }
 
 void unload(const ModelRef& model, ShutdownMode mode, Completion<> completion) {
