@@ -1,5 +1,7 @@
 #include "actors/clock.h"
 
+#include <type_traits>
+
 namespace tinyloop::actors {
 
 namespace {
@@ -12,7 +14,8 @@ class SteadyClock final : public Clock {
 }  // namespace
 
 const Clock& Clock::steady() noexcept {
-  static const SteadyClock clock;
+  static_assert(std::is_trivially_destructible_v<SteadyClock>);
+  static constexpr SteadyClock clock;
   return clock;
 }
 

@@ -7,14 +7,17 @@
 
 namespace tinyloop::actors {
 
-// Any thread. Never goes back.
+// Any thread. Never goes back. Not to be deleted by this base.
 class Clock {
  public:
-  virtual ~Clock() = default;
   virtual TimePoint now() const noexcept = 0;
 
-  // std::chrono::steady_clock; simulations have their own.
+  // std::chrono::steady_clock; simulations have their own. Usable to the very end of the process:
+  // the thread of an engine that a handler was the last to own may outlive main().
   static const Clock& steady() noexcept;
+
+ protected:
+  ~Clock() = default;
 };
 
 }  // namespace tinyloop::actors

@@ -30,8 +30,8 @@ inline constexpr size_t kUsualTokenBytes = 8;
 struct CancelLane;  // tags of the lanes an operation may be in
 struct WaitingLane;
 
-// Where an operation is. Told and asked by whoever holds it: the caller's thread until it is sent,
-// the replica's thread from then on.
+// Where an operation is. Set by whoever holds it: the caller's thread until it is sent, the
+// replica's thread from then on. A cancel of one that could not be sent may ask meanwhile.
 enum class Phase : uint8_t {
   sent,    // in the mailbox, not looked at yet
   queued,  // accepted, waiting for its turn
@@ -72,7 +72,7 @@ class Operation : public Parcel,
   PoolUse pool;
   // Replica thread. `request` is moved into the engine at the begin.
   engine::SequenceRequest request;
-  Phase phase = Phase::sent;
+  std::atomic<Phase> phase = Phase::sent;
   bool reserved = false;      // K/V budget is promised to it
   engine::SequenceId id = 0;  // once begun
   Outcome outcome;            // once ended

@@ -18,9 +18,11 @@ uint64_t mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// Of the beginnings that are remembered, the shortest first.
-std::vector<uint64_t> hashes(std::span<const int32_t> tokens, engine::PrefixKey key) {
-  std::vector<uint64_t> result;
+}  // namespace
+
+Residence::Beginnings Residence::beginnings(std::span<const int32_t> tokens,
+                                            engine::PrefixKey key) {
+  Beginnings result;
   result.reserve(tokens.size() / 16 + 4);
   uint64_t hash = mix(uint64_t(uint32_t(key.loops)) << 32 | uint32_t(key.window));
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -30,12 +32,9 @@ std::vector<uint64_t> hashes(std::span<const int32_t> tokens, engine::PrefixKey 
   return result;
 }
 
-}  // namespace
-
-uint64_t Residence::holders(std::span<const int32_t> tokens, engine::PrefixKey key) const {
-  const std::vector<uint64_t> all = hashes(tokens, key);
+uint64_t Residence::holders(const Beginnings& of) const {
   const std::lock_guard lock(mutex_);
-  for (auto hash = all.rbegin(); hash != all.rend(); ++hash) {
+  for (auto hash = of.rbegin(); hash != of.rend(); ++hash) {
     uint64_t found = 0;
     for (const Map* map : {&recent_, &older_}) {
       const auto entry = map->find(*hash);
@@ -46,8 +45,7 @@ uint64_t Residence::holders(std::span<const int32_t> tokens, engine::PrefixKey k
   return 0;
 }
 
-void Residence::add(std::span<const int32_t> tokens, engine::PrefixKey key, size_t index) {
-  const std::vector<uint64_t> all = hashes(tokens, key);
+void Residence::add(const Beginnings& all, size_t index) {
   const std::lock_guard lock(mutex_);
   for (const uint64_t hash : all) {
     if (recent_.size() >= kMostBeginnings) older_ = std::exchange(recent_, {});

@@ -20,11 +20,15 @@ class Residence {
  public:
   static constexpr size_t kMostBeginnings = size_t{1} << 16;
 
-  // Bit i: replica i has been told to compute the longest beginning of the tokens that any has. 0:
-  // none has any.
-  uint64_t holders(std::span<const int32_t> tokens, engine::PrefixKey key) const;
-  // From now on replica `index` has all beginnings of the tokens.
-  void add(std::span<const int32_t> tokens, engine::PrefixKey key, size_t index);
+  // The hashes of those beginnings of a prompt that are remembered, the shortest first.
+  using Beginnings = std::vector<uint64_t>;
+  static Beginnings beginnings(std::span<const int32_t> tokens, engine::PrefixKey key);
+
+  // Bit i: replica i has been told to compute the longest of the beginnings that any has. 0: none
+  // has any.
+  uint64_t holders(const Beginnings& of) const;
+  // From now on replica `index` has them all.
+  void add(const Beginnings& all, size_t index);
 
  private:
   using Map = std::unordered_map<uint64_t, uint64_t>;  // from a hash to replicas

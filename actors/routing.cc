@@ -13,10 +13,9 @@ engine::PrefixKey key_of(const engine::SequenceRequest& request) {
 // Of an automatic pool, whose prefixes are on all replicas. One that holds the prefix is left alone
 // while all its places are taken and another one has a free place: then that one computes the
 // prefix, too.
-Incoming route_by_residence(const ReplicaGroup& group, Pool& pool,
-                            const engine::SequenceRequest& request) {
-  const uint64_t holders =
-      group.size() == 1 ? 0 : pool.residence().holders(request.tokens, key_of(request));
+Incoming enter_by_residence(const ReplicaGroup& group, const Residence& residence,
+                            const Residence::Beginnings& beginnings) {
+  const uint64_t holders = residence.holders(beginnings);
   if (Replica* const holder = holders == 0 ? nullptr : group.least_loaded(holders)) {
     Incoming way(*holder);
     const Replica* const other = group.least_loaded(ReplicaGroup::kAll);
@@ -24,6 +23,15 @@ Incoming route_by_residence(const ReplicaGroup& group, Pool& pool,
     if (holder->can_serve() && !spills) return way;
   }
   return group.enter();
+}
+
+Incoming route_by_residence(const ReplicaGroup& group, Pool& pool,
+                            const engine::SequenceRequest& request) {
+  if (group.size() == 1) return group.enter();
+  const Residence::Beginnings beginnings = Residence::beginnings(request.tokens, key_of(request));
+  Incoming way = enter_by_residence(group, pool.residence(), beginnings);
+  pool.residence().add(beginnings, way.replica().number());
+  return way;
 }
 
 PoolUse use(const ReplicaGroup& group, Pool& pool, const Replica& replica, LeaseRef lease) {
@@ -47,9 +55,6 @@ Route route(const ReplicaGroup& group, const detail::PoolRef& pool,
   if (pool->book()->options.automatic) {
     Incoming way = route_by_residence(group, *pool, request);
     const Replica& replica = way.replica();
-    if (group.size() > 1) {
-      pool->residence().add(request.tokens, key_of(request), replica.number());
-    }
     PoolUse used = use(group, *pool, replica, pool->bind(group, replica));
     return {std::move(way), std::move(used)};
   }
