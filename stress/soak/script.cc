@@ -8,7 +8,7 @@ namespace tinyloop::soak {
 namespace {
 
 // Around the borders of pages.
-constexpr int32_t kBeginningLengths[Script::kBeginnings] = {3, 16, 20, 33, 48, 63};
+constexpr int32_t kBeginningLengths[Script::kBeginnings] = {3, 16, 17, 20, 33, 48};
 constexpr int32_t kEndingLengths[Script::kEndings] = {0, 1, 2, 5, 9, 13, 16, 17};
 
 std::vector<int32_t> draw(std::mt19937_64& random, int32_t length, int32_t vocab) {
@@ -23,7 +23,7 @@ Script::Script(const std::string& path, const std::string& device, uint64_t seed
   Engine engine;
   ModelOptions options;
   options.device = device;
-  options.max_seq_len = 160;
+  options.max_seq_len = 96;
   const Model model = engine.load(path, options);
   std::mt19937_64 random(seed);
   const int32_t vocab = model.info().vocab;

@@ -21,7 +21,7 @@ struct Passage {
 class Script {
  public:
   static constexpr int32_t kDepths = 4;
-  static constexpr int32_t kMostTokens = 32;  // generated
+  static constexpr int32_t kMostTokens = 16;  // generated
   static constexpr size_t kBeginnings = 6, kEndings = 8;
 
   // Runs every passage alone on an engine of its own, on `device`. Throws
