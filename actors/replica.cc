@@ -20,10 +20,6 @@ base::Error full_error(const Mailbox& mailbox) {
                                 " of " + std::to_string(bound) + " requests (max_queued)"};
 }
 
-base::Error unloading_error() {
-  return {errc::shutdown, "the model is being unloaded"};
-}
-
 std::string seconds_text(std::chrono::steady_clock::duration time) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f s", std::chrono::duration<double>(time).count());
@@ -142,13 +138,17 @@ void Replica::end() {
   closed_.open();
 }
 
+base::Error Replica::unloading() {
+  return {errc::shutdown, "the model is being unloaded"};
+}
+
 std::optional<base::Error> Replica::refusal(errc closed) const {
   switch (state_.load()) {
     case ReplicaState::loading:
     case ReplicaState::serving:
       return std::nullopt;
     case ReplicaState::draining:
-      if (close_requested()) return unloading_error();
+      if (close_requested()) return unloading();
       return base::Error{errc::shutdown, "the replica is being drained"};
     case ReplicaState::drained:
       return base::Error{errc::shutdown, "the replica has been drained"};
@@ -174,7 +174,7 @@ void Replica::submit(const OperationPtr& operation, errc closed) {
       return reject(*operation, make_error(full_error(inbox_->mailbox)));
     case Sent::closed:
       return reject(*operation,
-                    make_error(told(*operation, refusal(closed).value_or(unloading_error()))));
+                    make_error(told(*operation, refusal(closed).value_or(unloading()))));
   }
 }
 
@@ -191,7 +191,7 @@ error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {
   const bool takes_all =
       std::holds_alternative<Maintain>(*message) || std::holds_alternative<ReadTrace>(*message);
   if (state() == ReplicaState::closed || (state() == ReplicaState::failed && !takes_all)) {
-    return make_error(refusal(closed).value_or(unloading_error()));
+    return make_error(refusal(closed).value_or(unloading()));
   }
   switch (inbox_->send(message)) {
     case Sent::accepted:
@@ -203,7 +203,9 @@ error_code Replica::send(std::unique_ptr<Message>& message, errc closed) {
     case Sent::closed:
       break;
   }
-  return make_error(refusal(closed).value_or(unloading_error()));
+  // That it has failed is no reason for those.
+  if (takes_all && state() != ReplicaState::closed) return make_error(unloading());
+  return make_error(refusal(closed).value_or(unloading()));
 }
 
 void Replica::reject(Operation& operation, error_code error, OnThread thread) {

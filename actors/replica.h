@@ -49,10 +49,13 @@ class Replica : public std::enable_shared_from_this<Replica> {
 
   // Why a request sent now would be refused. `closed`: the code once nothing is left.
   std::optional<base::Error> refusal(errc closed) const;
+  // Why what a replica takes in any state is refused while its model ends.
+  static base::Error unloading();
   // A request is about to be sent, and has been (actors/incoming.h).
   void expect() noexcept { incoming_.fetch_add(1); }
   void arrived() noexcept {
-    if (incoming_.fetch_sub(1) == 1 && state() == ReplicaState::draining) inbox_->waker.wake();
+    // It may wait for the last of them in order to end its service, drained or failed.
+    if (incoming_.fetch_sub(1) == 1 && state() != ReplicaState::serving) inbox_->waker.wake();
   }
   bool expects_any() const noexcept { return incoming_.load() > 0; }
   // Sends the operation or completes it with the reason why not. One that uses nothing of the

@@ -198,7 +198,8 @@ void ReplicaActor::take(Trim& message) {
 
 void ReplicaActor::take(Maintain& message) {
   if (maintenance_) {
-    message.reply->set(make_error(errc::overloaded, "the replica is being drained already"));
+    message.reply->set(
+        make_error(errc::overloaded, "the replica is being drained or loaded again already"));
     return replica_.inbox()->courier->send(*message.reply);
   }
   maintenance_ = std::move(message);

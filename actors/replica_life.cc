@@ -18,7 +18,9 @@ Loop::Next ReplicaLife::turn() noexcept {
     case Stage::ends:
       break;
   }
-  if (maintenance_) answer(*std::exchange(maintenance_, std::nullopt), make_error(refusal()));
+  if (maintenance_) {
+    answer(*std::exchange(maintenance_, std::nullopt), make_error(Replica::unloading()));
+  }
   replica_->end();
   return {Next::end};
 }
@@ -134,8 +136,11 @@ void ReplicaLife::take(ReadTrace& message) noexcept {
 }
 
 void ReplicaLife::take(Maintain& message) noexcept {
-  if (stage_ == Stage::ends || (message.kind == Maintain::reload && maintenance_)) {
-    answer(std::move(message), make_error(refusal()));
+  if (stage_ == Stage::ends) {
+    answer(std::move(message), make_error(Replica::unloading()));
+  } else if (maintenance_) {
+    answer(std::move(message),
+           make_error(errc::overloaded, "the replica is being loaded again already"));
   } else if (message.kind == Maintain::drain) {
     answer(std::move(message), {});
   } else {

@@ -60,8 +60,8 @@ struct TraceEvent {
   int32_t prompt_tokens = 0;  // end: of the request; behind a handle all of them
 };
 
-// Events are written when they end, and stand in that order: of a request that is under way there
-// are those that lie behind it.
+// Events are written when they end, chunks at the end of their pass, and stand in that order: of a
+// request that is under way there are those that lie behind it.
 struct Trace {
   std::string model{};   // the file's name for itself
   std::string device{};  // ModelInfo::device

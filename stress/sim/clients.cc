@@ -10,8 +10,9 @@ namespace tinyloop::sim {
 namespace {
 
 const char* const kOpNames[kOpKinds] = {
-    "generate", "chunks",      "stream",  "score", "build_prefix", "build_resume", "deepen",
-    "register", "prefix_info", "release", "trim",  "load",         "unload",       "shutdown"};
+    "generate",       "chunks",   "stream",      "score",   "build_prefix", "build_resume",
+    "deepen",         "register", "prefix_info", "release", "trim",         "drain_replica",
+    "reload_replica", "trace",    "load",        "unload",  "shutdown"};
 
 // In one simulation: interruptions within interruptions could send any number.
 constexpr size_t kMostOps = 400;
@@ -20,15 +21,6 @@ constexpr size_t kMostOps = 400;
 
 const char* to_string(OpKind kind) {
   return kOpNames[size_t(kind)];
-}
-
-size_t Slot::turns() const {
-  return loop ? loop->starts.size() : 0;
-}
-
-size_t Slot::place_bytes(int32_t loops) const {
-  const testing::ModelShape& shape = sim().shape();
-  return size_t(shape.prelude + shape.coda + shape.shared * loops) * device.layer_bytes;
 }
 
 Clients::Clients(Scheduler& scheduler, Tally& tally)
@@ -46,9 +38,10 @@ Clients::Clients(Scheduler& scheduler, Tally& tally)
   };
   platform.make_backend =
       [this](const ModelOptions& wanted) -> base::Result<std::unique_ptr<kernels::Backend>> {
-    Slot& slot = slots_.at(std::stoul(wanted.device.substr(4)));  // "sim:N"
-    slot.loop = scheduler_.current();
-    return std::make_unique<FakeBackend>(slot.device, scheduler_, wanted.device);
+    Copy& copy = copy_of(wanted.device);
+    copy.loop = scheduler_.current();
+    copy.device.broken = false;  // another one in its place
+    return std::make_unique<FakeBackend>(copy.device, scheduler_, wanted.device);
   };
   engine_ = std::make_shared<actors::EngineState>(std::move(options), std::move(platform));
   for (int32_t i = random_.between(1, 3); i > 0; --i) {
@@ -91,6 +84,9 @@ const std::vector<Clients::Action>& Clients::actions() {
       {"drop_pool", &Clients::drop_pool, 2, false},
       {"prefix_info", &Clients::prefix_info, 4, false},
       {"trim", &Clients::trim, 4, false},
+      {"drain_replica", &Clients::drain_replica, 1, true},
+      {"reload_replica", &Clients::reload_replica, 5, true},
+      {"trace", &Clients::ask_trace, 2, false},
       {"reports", &Clients::ask_reports, 4, false},
   };
   return all;
@@ -116,6 +112,13 @@ Slot* Clients::some_slot() {
     if (slot.model) usable.push_back(&slot);
   }
   return usable.empty() ? nullptr : random_.of(usable);
+}
+
+// "sim:SLOT:REPLICA"
+Copy& Clients::copy_of(const std::string& device) {
+  const size_t colon = device.find(':', 4);
+  Slot& slot = slots_.at(std::stoul(device.substr(4, colon - 4)));
+  return slot.copies.at(std::stoul(device.substr(colon + 1)));
 }
 
 HandleRef Clients::some_handle() {

@@ -77,14 +77,20 @@ class Clients {
   bool release();
   bool trim();
   Op* new_op(OpKind kind, Slot& slot);
-  GenerateRequest draw_generation(Op& op);
-  void draw_handle(Op& op, GenerateRequest& request);
-  void break_bound(Op& op, GenerateRequest& request);
-  PrefixRequest draw_prefix(Op& op);
-  void draw_terms(Op& op);
-  std::vector<int32_t> draw_tokens(int32_t least, int32_t most);
+  Before look(const Slot& slot) const;
   void begin_call(Op& op);
   void end_call(Op& op);
+
+  // ---- What they ask for (draws.cc) ------------------------------------------------------------
+  GenerateRequest draw_generation(Op& op);
+  ScoreRequest draw_score(Op& op);
+  PrefixRequest draw_prefix(Op& op);
+  void draw_handle(Op& op, GenerateRequest& request);
+  void break_bound(Op& op, GenerateRequest& request);
+  template <class Request>
+  Request draw_text(Op& op);
+  void draw_terms(Op& op);
+  std::vector<int32_t> draw_tokens();
 
   // ---- Streams (streams.cc) --------------------------------------------------------------------
   bool open_stream();
@@ -108,10 +114,18 @@ class Clients {
   bool unload_some();
   bool shutdown_some();
 
+  // ---- Replicas (maintenance.cc) ---------------------------------------------------------------
+  bool drain_replica();
+  bool reload_replica();
+  bool ask_trace();
+  bool maintain(Slot& slot, OpKind kind);
+  void completed_maintenance(Op& op, Copy& copy, const error_code& error);
+
   // ---- What must hold (endings.cc) -------------------------------------------------------------
   void check_waiting(const Slot& slot, const std::vector<const Op*>& waiting,
                      const std::vector<const Op*>& unread) const;
   void check_counts(const Slot& slot, size_t waiting, size_t unread) const;
+  void check_health(const Slot& slot, const HealthReport& health) const;
   size_t reserved_by_handles(const Slot& slot) const;
   void check_memory(const Slot& slot, bool held) const;
 
@@ -144,6 +158,7 @@ class Clients {
   }
 
   Slot* some_slot();
+  Copy& copy_of(const std::string& device);
   HandleRef some_handle();
   // Of this model's or nobody's so far, as a rule.
   PoolRecordRef some_pool(const Slot& slot);

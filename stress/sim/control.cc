@@ -11,7 +11,8 @@ void Clients::note_cancel(Op& op) {
   if (op.cancelled) return;
   ++tally_.cancels;
   op.cancelled = true;
-  op.cancel_turn = op.slot ? op.slot->turns() : 0;
+  if (!op.slot) return;
+  for (const Copy& copy : op.slot->copies) op.cancel_turns.push_back(copy.turns());
 }
 
 bool Clients::cancel() {
@@ -70,22 +71,23 @@ bool Clients::ask_reports() {
   const Model model = slot->model;
   const MemoryReport memory = model.memory();
   require(memory.cache_reserved <= memory.cache_budget, "more is reserved than the budget has");
-  const Metrics metrics = model.metrics().at(0);
-  slot->preemptions = metrics.statistics.preemptions;
-  require(metrics.active <= size_t(slot->options.max_sequences), "too many sequences at once");
-  const HealthReport::Replica health = model.health().replicas.at(0);
-  require(health.state != ReplicaState::failed || slot->device.broken,
-          "a replica has failed whose device works");
+  for (const Metrics& metrics : model.metrics()) {
+    require(metrics.active <= size_t(slot->options.max_sequences), "too many sequences at once");
+  }
+  slot->preemptions = model.statistics().preemptions;
+  check_health(*slot, model.health());
   return true;
 }
 
 bool Clients::arm_fault() {
-  std::vector<Slot*> alive;
+  std::vector<Device*> alive;
   for (Slot& slot : slots_) {
-    if (slot.device.alive) alive.push_back(&slot);
+    for (Copy& copy : slot.copies) {
+      if (copy.device.alive) alive.push_back(&copy.device);
+    }
   }
   if (alive.empty()) return false;
-  Device& device = random_.of(alive)->device;
+  Device& device = *random_.of(alive);
   switch (random_.below(8)) {
     case 0:
       device.break_in = 1 + random_.below(400);

@@ -1,5 +1,5 @@
 // A simulated device from outside: what it is like, what goes wrong with it, what it has done. It
-// outlives the backend that stands for it.
+// outlives the backend that stands for it, and may get another.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,17 @@ struct Device {
 
   // What has happened.
   bool broken = false;
+  uint64_t breaks = 0;  // times it broke
   uint64_t refused = 0, spoiled = 0, slow = 0, passes = 0;
   size_t bytes = 0;  // handed out
   bool alive = false;
 
   // True: the fault falls due with this one.
   static bool due(uint64_t& in) { return in > 0 && --in == 0; }
+  bool is_empty() const { return bytes == 0 && !alive; }
   // At whatever the device does.
   void may_break() {
-    if (due(break_in)) broken = true;
+    if (due(break_in)) broken = true, ++breaks;
     if (broken) throw base::Failure(errc::replica_failed, "the simulated device broke down");
   }
 };

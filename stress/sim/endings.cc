@@ -25,10 +25,12 @@ void Clients::check_waiting(const Slot& slot, const std::vector<const Op*>& wait
   if (waiting.empty()) return;
   const Op& first = *waiting.front();
   if (slot.closing()) fail(first, "never completes, though its model ends");
-  if (slot.device.broken) fail(first, "never completes, though its replica has failed");
+  if (slot.all_broken()) fail(first, "never completes, though its replica has failed");
   if (!slot.model) return;
-  const MemoryReport memory = slot.model.memory();
-  const size_t free = memory.cache_budget - memory.cache_reserved;
+  size_t free = SIZE_MAX;  // in the fullest replica: it may be there
+  for (const Metrics& metrics : slot.model.metrics()) {
+    free = std::min(free, metrics.memory.cache_budget - metrics.memory.cache_reserved);
+  }
   bool one_could_not = false;
   for (const Op* op : waiting) {
     if (op->when_full != WhenFull::wait) fail(*op, "never completes, and did not ask to wait");
@@ -36,6 +38,7 @@ void Clients::check_waiting(const Slot& slot, const std::vector<const Op*>& wait
   }
   for (const Op* op : unread) one_could_not |= most_needed(*op) > free;
   if (!one_could_not) fail(first, "waits for budget that is there");
+  if (slot.copies.size() > 1) return;
   for (const PoolRecordRef& pool : pools_) {
     const auto& users = pool->users;
     if (users.size() == 1 && users[0] == &slot && pool->pool.statistics().entries > 0) {
@@ -46,18 +49,31 @@ void Clients::check_waiting(const Slot& slot, const std::vector<const Op*>& wait
 
 void Clients::check_counts(const Slot& slot, size_t waiting, size_t unread) const {
   const Statistics s = slot.model.statistics();
-  const HealthReport::Replica health = slot.model.health().replicas.at(0);
+  size_t queued = 0, active = 0;
+  for (const HealthReport::Replica& replica : slot.model.health().replicas) {
+    queued += replica.queued;
+    active += replica.active;
+  }
   const uint64_t completed =
       s.completed_ok + s.completed_cancelled + s.completed_deadline + s.completed_failed;
-  require(s.accepted == completed + health.queued + health.active,
+  require(s.accepted == completed + queued + active,
           "Statistics: accepted are not those that have completed, are queued or active");
   require(s.accepted + s.rejected == slot.requests,
           "Statistics: accepted and rejected are not all that have been sent");
-  require(health.active == 0, "a sequence is active, and its replica sleeps");
-  require(health.queued >= waiting && health.queued <= waiting + unread,
+  require(active == 0, "a sequence is active, and its replica sleeps");
+  require(queued >= waiting && queued <= waiting + unread,
           "a request is queued that nobody waits for, or waits and is not queued");
-  require(health.state != ReplicaState::failed || slot.device.broken,
-          "a replica has failed whose device works");
+  check_health(slot, slot.model.health());
+}
+
+// A replica fails with its device, or where it could not be loaded again.
+void Clients::check_health(const Slot& slot, const HealthReport& health) const {
+  for (size_t i = 0; i < slot.copies.size(); ++i) {
+    const Copy& copy = slot.copies[i];
+    require(health.replicas[i].state != ReplicaState::failed || copy.device.breaks > 0 ||
+                copy.reloads > 0,
+            "a replica has failed whose device works");
+  }
 }
 
 // What handles have reserved for resuming is theirs again when nobody resumes.
@@ -72,12 +88,15 @@ size_t Clients::reserved_by_handles(const Slot& slot) const {
 
 void Clients::check_memory(const Slot& slot, bool held) const {
   const MemoryReport memory = slot.model.memory();
-  if (!slot.device.broken && !slot.closing()) {
+  if (slot.breaks() + slot.maintained() == 0 && !slot.closing()) {
     require(memory.cache_reserved >= memory.page_bytes_used + reserved_by_handles(slot),
             "a handle has lost what it reserved");
   }
-  require(memory.total() == slot.device.bytes,
-          "MemoryReport: the sum is not what the device has handed out");
+  const std::vector<Metrics> metrics = slot.model.metrics();
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    require(metrics[i].memory.total() == slot.copies[i].device.bytes,
+            "MemoryReport: the sum is not what the device has handed out");
+  }
   require(memory.cache_reserved <= memory.cache_budget, "more is reserved than the budget has");
   require(memory.page_bytes_used <= memory.cache_reserved, "pages that nobody has paid for");
   if (held) return;
@@ -167,7 +186,7 @@ void Clients::check_all_ended() {
 void Clients::trim_all() {
   for (Slot& slot : slots_) {
     if (!slot.model || slot.closing()) continue;
-    slot.device.full = false;
+    for (Copy& copy : slot.copies) copy.device.full = false;
     slot.model.async_trim(
         boost::asio::bind_executor(scheduler_.io().get_executor(), [](error_code, size_t) {}));
   }
@@ -175,7 +194,7 @@ void Clients::trim_all() {
 
 void Clients::check_nothing_held() {
   for (const Slot& slot : slots_) {
-    if (!slot.model || slot.closing() || slot.device.broken) continue;
+    if (!slot.model || slot.closing() || slot.breaks() > 0) continue;
     const MemoryReport memory = slot.model.memory();
     require(memory.pages_used == 0 && memory.pages_free == 0 && memory.arena == 0,
             "pages are left after everything has been dropped and trimmed");
@@ -202,12 +221,15 @@ void Clients::check_over() {
     if (op->completions != 1) fail(*op, "completed " + std::to_string(op->completions) + " times");
   }
   for (const Slot& slot : slots_) {
-    require(slot.device.bytes == 0 && !slot.device.alive, "a device has not everything back");
-    tally_.refused += slot.device.refused;
-    tally_.broken += slot.device.broken;
-    tally_.spoiled += slot.device.spoiled;
-    tally_.slow += slot.device.slow;
-    tally_.passes += slot.device.passes;
+    require(slot.is_empty(), "a device has not everything back");
+    for (const Copy& copy : slot.copies) {
+      tally_.refused += copy.device.refused;
+      tally_.broken += copy.device.breaks;
+      tally_.spoiled += copy.device.spoiled;
+      tally_.slow += copy.device.slow;
+      tally_.passes += copy.device.passes;
+    }
+    tally_.several += slot.copies.size() > 1;
     tally_.preemptions += slot.preemptions;
   }
   for (const auto& record : scheduler_.loops()) {

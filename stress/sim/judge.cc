@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "stress/sim/scheduler.h"
 #include "stress/sim/violation.h"
@@ -48,7 +49,7 @@ bool could_ever_fit(const Op& op) {
 
 bool may_lack_memory(const Op& op) {
   const Slot& slot = *op.slot;
-  if (slot.device.refused > op.refused_before) return true;
+  if (slot.refused() > op.before.refused) return true;
   if (op.kind == OpKind::trim || op.kind == OpKind::prefix_info) return false;
   if (op.when_full == WhenFull::wait_for_requests || !could_ever_fit(op)) return true;
   // It, or one that it made room for, was not promised all it needs; then prefixes came to hold the
@@ -75,17 +76,39 @@ bool may_be_overloaded(const Op& op) {
   return op.when_full == WhenFull::fail || is_build(op.kind);
 }
 
-// Draining, a model ends what it has accepted: a request that was sent before, and does not wait
-// for budget or a prefix, must not hear of it.
+// Whether a replica that served when it was sent still does, whatever became of the others.
+bool one_still_serves(const Op& op) {
+  const uint64_t lost =
+      op.slot->breaks() - op.before.breaks + op.slot->maintained() - op.before.maintained;
+  return op.before.fit > lost;
+}
+
+// Draining, a model ends what it has accepted, and so does a replica: a request that was sent
+// before, and does not wait for budget or a prefix, must not hear of it. Nor one that was sent
+// while another replica served.
 bool may_hear_of_shutdown(const Op& op, const Circumstances& at) {
   const Slot& slot = *op.slot;
   if (at.engine_cancels || slot.cancels) return true;
-  if (!at.engine_closed && !slot.drains) return false;
-  return op.closing_before || op.when_full != WhenFull::fail || op.pool;
+  const bool is_bound = op.when_full != WhenFull::fail || op.pool;
+  if (slot.maintained() > 0 &&
+      (!is_request(op.kind) || is_bound || op.handle || !one_still_serves(op))) {
+    return true;
+  }
+  return (at.engine_closed || slot.drains) && (op.before.closing || is_bound);
+}
+
+bool may_meet_failure(const Op& op) {
+  const Slot& slot = *op.slot;
+  if (op.before.doubtful || slot.breaks() > op.before.breaks) return true;
+  if (slot.reloads() > op.before.reloads) return true;  // it may fail
+  return op.before.failed && (!is_request(op.kind) || !one_still_serves(op));
+}
+
+bool may_lose_handle(const Op& op) {
+  return op.handle->released || op.slot->breaks() > 0 || op.slot->maintained() > 0;
 }
 
 bool is_explained(const Op& op, errc condition, const Circumstances& at) {
-  const Device& device = op.slot->device;
   switch (condition) {
     case errc::invalid_argument:
       return op.breaks_bound;
@@ -100,15 +123,15 @@ bool is_explained(const Op& op, errc condition, const Circumstances& at) {
     case errc::shutdown:
       return may_hear_of_shutdown(op, at);
     case errc::model_closed:
-      return op.slot->closing() && !op.slot->device.alive;
+      return op.slot->closing() && !op.slot->all_alive();
     case errc::replica_failed:
-      return device.broken;
+      return may_meet_failure(op);
     case errc::internal:
-      return device.spoiled > 0 && (is_generation(op.kind) || op.kind == OpKind::score);
+      return op.slot->spoiled() > 0 && (is_generation(op.kind) || op.kind == OpKind::score);
     case errc::wrong_model:
       return op.foreign || pool_may_be_anothers(op);
     case errc::handle_lost:
-      return op.handle && (op.handle->released || device.broken);
+      return op.handle && may_lose_handle(op);
     case errc::loop_mismatch:
       return op.mismatched || pool_has_other_depths(op);
     default:
@@ -123,25 +146,34 @@ TimePoint last_event(const Op& op, const Timings& timings) {
 }
 
 // Ends take effect before the step of the first turn that begins later: nothing comes of that turn.
+// Which replica has served it, nobody knows: it must be so for one of them.
 void judge_moment(const Op& op, TimePoint last) {
-  const std::vector<TimePoint>& turns = op.slot->loop->starts;
   constexpr auto kSlack = std::chrono::microseconds(2);
-  if (op.cancelled && op.cancel_turn < turns.size() && last > turns[op.cancel_turn] + kSlack) {
-    fail(op, "computed something in a turn that began after its cancel");
+  bool cancel_held = !op.cancelled, deadline_held = !op.deadline;
+  for (size_t i = 0; i < op.slot->copies.size(); ++i) {
+    if (!op.slot->copies[i].loop) continue;
+    const std::vector<TimePoint>& turns = op.slot->copies[i].loop->starts;
+    if (op.cancelled) {
+      const size_t next = op.cancel_turns[i];
+      cancel_held |= next >= turns.size() || last <= turns[next] + kSlack;
+    }
+    if (op.deadline) {
+      const auto late = std::lower_bound(turns.begin(), turns.end(), *op.deadline);
+      deadline_held |= late == turns.end() || last <= *late + kSlack;
+    }
   }
-  if (!op.deadline) return;
-  const auto late = std::lower_bound(turns.begin(), turns.end(), *op.deadline);
-  if (late != turns.end() && last > *late + kSlack) {
-    fail(op, "computed something in a turn that began after its deadline");
-  }
+  if (!cancel_held) fail(op, "computed something in a turn that began after its cancel");
+  if (!deadline_held) fail(op, "computed something in a turn that began after its deadline");
 }
 
-// Nobody who was sent once another one had been taken, begins before it.
+// Nobody who was sent once another one had been taken, begins before it. Of several replicas each
+// has an order of its own.
 void judge_order(const Op& op, const Timings& timings) {
+  if (op.slot->copies.size() > 1) return;
   const Begin mine{op.id, op.submitted,
                    op.submitted + std::chrono::microseconds(std::llround(timings.queue_us)),
                    op.handle || op.pool, op.priority};
-  const std::vector<TimePoint>& turns = op.slot->loop->starts;
+  const std::vector<TimePoint>& turns = op.slot->copies.front().loop->starts;
   const auto overtakes = [&](const Begin& late, const Begin& early) {
     // It had been taken when the second turn after it was sent began.
     auto taken = std::upper_bound(turns.begin(), turns.end(), early.submitted);
@@ -208,8 +240,11 @@ void judge_error(const Op& op, const error_code& error, const Circumstances& at)
   if (op.breaks_bound) fail(op, "breaks a bound, and was not refused");
   if (op.foreign) fail(op, "used another model's handle");
   if (op.mismatched) fail(op, "used a prefix at another depth");
-  if (op.released_before) fail(op, "used a handle that had been released");
-  if (op.failed_before && is_request(op.kind)) fail(op, "a replica that had failed served it");
+  if (op.before.released) fail(op, "used a handle that had been released");
+  const bool could_recover = op.slot->reloads() > op.before.reloads;
+  if (op.before.all_failed && !could_recover && is_request(op.kind)) {
+    fail(op, "a replica that had failed served it");
+  }
 }
 
 void judge_tokens(const Op& op, std::span<const int32_t> tokens) {
@@ -282,10 +317,24 @@ void judge_scores(const Op& op, const ScoreResult& result, const Circumstances& 
   if (!whole && !cut) fail(op, "ended in a way that nobody has asked for");
 }
 
+void judge_trace(const Op& op, const Trace& trace) {
+  if (trace.events.size() > size_t(op.slot->options.trace_events)) fail(op, "too many events");
+  std::set<uint64_t> ended;
+  int64_t last = 0;
+  for (const TraceEvent& event : trace.events) {
+    const bool late = event.kind != TraceKind::chunk && event.end_us < last;
+    if (event.begin_us > event.end_us || late) fail(op, "events out of order");
+    last = std::max(last, event.end_us);
+    if (event.request == 0) continue;
+    if (ended.contains(event.request)) fail(op, "a request has ended, and goes on");
+    if (event.kind == TraceKind::end) ended.insert(event.request);
+  }
+}
+
 void judge_handle(const Op& op, const ReuseHandle& handle) {
   const PrefixInfo info = handle.info();
   const testing::ModelShape& shape = op.slot->sim().shape();
-  const size_t layer = op.slot->device.layer_bytes;
+  const size_t layer = op.slot->device().layer_bytes;
   const bool resumes = op.kind != OpKind::build_prefix;
   const auto behind =
       size_t(op.window == 0 ? 0 : std::max(0, int32_t(op.tokens.size()) - op.window + 1) / 16);

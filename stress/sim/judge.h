@@ -27,6 +27,8 @@ void judge_scores(const Op& op, const ScoreResult& result, const Circumstances& 
 // The most K/V budget that a request takes; exact where it neither begins with a prefix nor keeps
 // one.
 size_t most_needed(const Op& op);
+// Events stand in the order in which they end, save chunks, and nothing follows a request's end.
+void judge_trace(const Op& op, const Trace& trace);
 // What a build gives.
 void judge_handle(const Op& op, const ReuseHandle& handle);
 

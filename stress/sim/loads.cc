@@ -10,15 +10,27 @@ namespace {
 
 constexpr size_t kMostSlots = 3;
 
+// As Clients::copy_of reads it.
+std::string device_name(size_t slot, size_t copy) {
+  return "sim:" + std::to_string(slot) + ":" + std::to_string(copy);
+}
+
 // Tight everywhere: few places, few pages, short queues.
 void draw_options(Random& random, Slot& slot) {
   slot.file = random.below(sim_models().size());
-  Device& device = slot.device;
+  Device device;
   device.layer_bytes = size_t{1} << random.between(18, 21);
   device.runs_ahead = random.one_in(3);
   device.slow_one_in = random.one_in(3) ? size_t(random.between(5, 50)) : 0;
+  const size_t copies = random.of({1, 1, 1, 2, 3});
+  slot.copies.resize(copies);
+  for (Copy& copy : slot.copies) copy.device = device;
   ModelOptions& options = slot.options;
-  options.device = "sim:" + std::to_string(slot.index);
+  options.device.clear();
+  for (size_t i = 0; i < copies; ++i) {
+    options.device += (i > 0 ? "," : "") + device_name(slot.index, i);
+  }
+  options.trace_events = random.of({0, 0, 7, 100});
   options.max_seq_len = 64;
   options.prefill_chunk = random.of({0, 0, 3, 7, 16});
   options.prefill_budget = random.of({1, 5, 8, 24, 64});
@@ -31,7 +43,8 @@ void draw_options(Random& random, Slot& slot) {
   options.max_handles = random.of({1, 2, 4, 16, 16});
   if (random.one_in(4)) options.handle_budget_bytes = options.cache_budget_bytes / 2;
   if (random.one_in(5)) {
-    device.capacity = options.cache_budget_bytes / 100 * size_t(random.between(30, 120));
+    const size_t capacity = options.cache_budget_bytes / 100 * size_t(random.between(30, 120));
+    for (Copy& copy : slot.copies) copy.device.capacity = capacity;
   }
 }
 
@@ -44,12 +57,13 @@ bool Clients::load() {
   draw_options(random_, slot);
   Op& op = *new_op(OpKind::load, slot);
   std::string path = slot.sim().file.path();
-  bool may_fail = slot.device.capacity > 0;
-  if (random_.one_in(12)) slot.device.refuse_in = 1 + random_.below(60), may_fail = true;
-  if (random_.one_in(40)) slot.device.break_in = 1 + random_.below(30), may_fail = true;
+  Device& one = random_.of(slot.copies).device;
+  bool may_fail = one.capacity > 0;
+  if (random_.one_in(12)) one.refuse_in = 1 + random_.below(60), may_fail = true;
+  if (random_.one_in(40)) one.break_in = 1 + random_.below(30), may_fail = true;
   if (random_.one_in(40)) path += ".none", op.breaks_bound = true;
   if (random_.one_in(40)) slot.options.max_sequences = 0, op.breaks_bound = true;
-  op.closing_before = engine_closed_;
+  op.before.closing = engine_closed_;
   trace_op(op, "sent: " + std::to_string(slot.options.cache_budget_bytes) + " bytes, " +
                    std::to_string(slot.options.max_sequences) + " sequences");
   auto handler = bound(op, [this, &op, may_fail](error_code error, Model model) {
@@ -65,7 +79,7 @@ bool Clients::load() {
             ? op.breaks_bound
             : may_fail && (condition == errc::out_of_memory || condition == errc::replica_failed);
     if (!explained) fail(op, "ended without a reason with " + error.message());
-    if (error && (loaded.device.bytes > 0 || loaded.device.alive)) {
+    if (error && !loaded.is_empty()) {
       fail(op, "failed, and left memory behind");
     }
     loaded.loaded = !error;
@@ -87,9 +101,8 @@ bool Clients::unload(Slot& slot, ShutdownMode mode) {
   trace_op(op, mode == ShutdownMode::drain ? "sent, drain" : "sent, cancel");
   model.async_unload(mode, bound(op, [this, &op](error_code error) {
                        ++op.completions;
-                       const Slot& closed = *op.slot;
                        if (error) fail(op, "an unload cannot fail");
-                       if (closed.device.bytes > 0 || closed.device.alive) {
+                       if (!op.slot->is_empty()) {
                          fail(op, "is over, and the device has not everything back");
                        }
                        op.slot->closed = true;
@@ -110,7 +123,7 @@ bool Clients::shutdown(ShutdownMode mode) {
     ++op.completions;
     if (error) fail(op, "a shutdown cannot fail");
     for (const Slot& slot : slots_) {
-      if (slot.device.bytes > 0 || slot.device.alive) {
+      if (!slot.is_empty()) {
         fail(op, "is over, and a device has not everything back");
       }
     }

@@ -26,11 +26,14 @@ enum class OpKind : uint8_t {
   prefix_info,
   release,
   trim,
+  drain_replica,
+  reload_replica,
+  trace,
   load,
   unload,
   shutdown,
 };
-inline constexpr int kOpKinds = 14;
+inline constexpr int kOpKinds = 17;
 const char* to_string(OpKind kind);
 
 // Whether it goes through the replica's queue and is counted in Statistics.
@@ -68,6 +71,18 @@ struct PoolRecord {
 };
 using PoolRecordRef = std::shared_ptr<PoolRecord>;
 
+// What was so when an operation was sent; counts to be compared with later ones.
+struct Before {
+  uint64_t refused = 0;  // allocations
+  uint64_t breaks = 0;   // of devices
+  uint32_t maintained = 0, reloads = 0;
+  size_t fit = 0;         // replicas that served, and were to go on serving
+  bool doubtful = false;  // one was broken and had not noticed, or was being loaded again
+  bool failed = false;    // one had failed
+  bool all_failed = false;
+  bool closing = false, released = false;
+};
+
 struct Op {
   size_t id = 0;
   OpKind kind = OpKind::generate;
@@ -84,22 +99,21 @@ struct Op {
   std::optional<TimePoint> deadline{};
   HandleRef handle{};
   PoolRecordRef pool{};
-  bool breaks_bound = false;  // must be invalid_argument
-  bool mismatched = false;    // names a prefix at another depth
-  bool foreign = false;       // names a handle of another model
-  bool on_strand = false;     // its handler's executor is not simply the io_context
+  bool breaks_bound = false;        // must be invalid_argument
+  bool mismatched = false;          // names a prefix at another depth
+  bool foreign = false;             // names a handle of another model
+  bool beside_maintenance = false;  // another drain or reload of its replica was under way
+  bool on_strand = false;           // its handler's executor is not simply the io_context
 
   // What was so when it was sent.
   TimePoint submitted{};
-  size_t turn = 0;              // of its replica, that were under way or over
-  uint64_t refused_before = 0;  // allocations
-  bool closing_before = false, failed_before = false, released_before = false;
+  Before before{};
 
   // What has happened to it.
   boost::asio::cancellation_signal signal{};
   bool initiated = false;  // the initiating call has returned
   bool cancelled = false;
-  size_t cancel_turn = 0;
+  std::vector<size_t> cancel_turns{};  // of each replica, that were under way or over
   int completions = 0;
   std::vector<int32_t> got{};  // what chunks have brought
   bool ended = false;          // a chunk with a summary, an error, or the result

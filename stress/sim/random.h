@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 namespace tinyloop::sim {
@@ -25,6 +26,10 @@ class Random {
   bool percent(size_t share) { return below(100) < share; }
   template <class T>
   const T& of(const std::vector<T>& values) {
+    return values[below(values.size())];
+  }
+  template <class T>
+  T& of(std::deque<T>& values) {
     return values[below(values.size())];
   }
   template <class T, size_t n>

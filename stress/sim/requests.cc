@@ -1,4 +1,4 @@
-// Requests: drawn, sent, answered.
+// Requests: sent and answered.
 #include <algorithm>
 #include <stdexcept>
 
@@ -8,8 +8,10 @@ namespace tinyloop::sim {
 
 namespace {
 
-constexpr int32_t kMostPrompt = 40;
-constexpr int32_t kMostTokens = 20;
+// Of a prefix in the pool: no two replicas have the same.
+size_t most_id(const Op& op) {
+  return op.pool->options.capacity * op.slot->copies.size();
+}
 
 }  // namespace
 
@@ -23,13 +25,30 @@ Op* Clients::new_op(OpKind kind, Slot& slot) {
   return &op;
 }
 
+Before Clients::look(const Slot& slot) const {
+  Before before{.refused = slot.refused(),
+                .breaks = slot.breaks(),
+                .maintained = slot.maintained(),
+                .reloads = slot.reloads(),
+                .all_failed = true,
+                .closing = slot.closing() || engine_closed_};
+  const HealthReport health = slot.model.health();
+  for (size_t i = 0; i < slot.copies.size(); ++i) {
+    const Copy& copy = slot.copies[i];
+    const ReplicaState state = health.replicas[i].state;
+    const bool failed = state == ReplicaState::failed;
+    before.fit += state == ReplicaState::serving && !copy.device.broken && copy.maintaining == 0;
+    before.doubtful |= (copy.device.broken && !failed) || copy.maintaining > 0;
+    before.failed |= failed;
+    before.all_failed &= failed && copy.maintaining == 0;
+  }
+  return before;
+}
+
 void Clients::begin_call(Op& op) {
   op.submitted = scheduler_.clock().peek();
-  op.refused_before = op.slot->device.refused;
-  op.closing_before = op.slot->closing() || engine_closed_;
-  op.failed_before = op.slot->device.broken &&
-                     op.slot->model.health().replicas.at(0).state == ReplicaState::failed;
-  op.released_before = op.handle && op.handle->released;
+  op.before = look(*op.slot);
+  op.before.released = op.handle && op.handle->released;
   if (is_request(op.kind)) ++op.slot->requests;
   op.slot->keeps_prefixes |= is_build(op.kind) || op.pool;
   trace_op(op, "sent, " + std::to_string(op.tokens.size()) + " tokens + " +
@@ -41,144 +60,9 @@ void Clients::begin_call(Op& op) {
 
 void Clients::end_call(Op& op) {
   op.submitted = scheduler_.clock().peek();
-  op.closing_before |= op.slot->closing() || engine_closed_;
+  op.before.closing |= op.slot->closing() || engine_closed_;
   op.initiated = true;
 }
-
-// ---- What they ask for --------------------------------------------------------------------------
-
-// A story's beginning, and perhaps something of its own.
-std::vector<int32_t> Clients::draw_tokens(int32_t least, int32_t most) {
-  const std::vector<int32_t>& story = random_.of(stories_);
-  const int32_t length =
-      random_.one_in(3) ? 16 * random_.between(1, 2) : random_.between(least, most);
-  std::vector<int32_t> tokens(story.begin(), story.begin() + std::clamp(length, least, most));
-  if (random_.one_in(3)) {
-    for (size_t i = random_.below(tokens.size()); i < tokens.size(); ++i) {
-      tokens[i] = random_.between(0, 2);
-    }
-  }
-  return tokens;
-}
-
-void Clients::draw_terms(Op& op) {
-  op.when_full = random_.of({WhenFull::fail, WhenFull::fail, WhenFull::wait, WhenFull::wait,
-                             WhenFull::wait_for_requests});
-  if (random_.one_in(4)) op.priority = random_.of({-16, -1, 1, 2, 16});
-  if (random_.one_in(8)) {
-    op.deadline = scheduler_.clock().peek() + std::chrono::microseconds(random_.between(-5, 3000));
-  }
-}
-
-// A handle of this model, as a rule, and what it means for the depths.
-void Clients::draw_handle(Op& op, GenerateRequest& request) {
-  const HandleRef handle = some_handle();
-  if (!handle || !handle->is_held()) return;
-  if (handle->slot != op.slot && !random_.one_in(20)) return;
-  op.handle = handle;
-  op.foreign = handle->slot != op.slot;
-  const bool alone = random_.one_in(3);
-  if (alone) request.tokens.clear();
-  if (request.tokens.size() > 10) request.tokens.resize(10);
-  op.tokens = handle->tokens;
-  op.tokens.insert(op.tokens.end(), request.tokens.begin(), request.tokens.end());
-  op.base_positions = int32_t(handle->tokens.size());
-  op.window = handle->window;
-  request.config.cache_window.reset();
-  request.config.loops.reset();
-  if (!handle->resumes()) {
-    request.prefix = handle->prefix;
-    op.loops = op.base_loops = handle->loops;
-    if (random_.one_in(10)) {
-      request.config.loops = handle->loops == 1 ? 2 : 1;
-      op.mismatched = true;
-    }
-    return;
-  }
-  request.resume = handle->resume;
-  const int32_t deepest = std::min(handle->max_loops, op.slot->sim().shape().max_iterations);
-  op.base_loops = random_.between(handle->loops, deepest);
-  op.loops = random_.one_in(3) ? random_.between(1, op.base_loops) : op.base_loops;
-  request.resume_loops = op.base_loops;
-  request.config.loops = op.loops;
-}
-
-void Clients::break_bound(Op& op, GenerateRequest& request) {
-  op.breaks_bound = true;
-  switch (random_.below(4)) {
-    case 0:
-      request.config.max_tokens = 0;
-      return;
-    case 1:
-      request.tokens.assign(1, kVocab);
-      return;
-    case 2:
-      request.config.temperature = -1;
-      return;
-    default:
-      request.config.max_tokens = op.slot->options.max_seq_len + 1;
-      return;
-  }
-}
-
-GenerateRequest Clients::draw_generation(Op& op) {
-  draw_terms(op);
-  GenerateRequest request;
-  op.tokens = request.tokens = draw_tokens(1, kMostPrompt);
-  op.loops = random_.between(1, op.slot->sim().shape().max_iterations);
-  if (random_.one_in(2)) op.loops = random_.between(1, 2);
-  op.window = random_.one_in(4) ? random_.of({1, 5, 16, 17, 24}) : 0;
-  request.config.loops = op.loops;
-  request.config.cache_window = op.window;
-  if (random_.one_in(3)) draw_handle(op, request);
-  if (!op.handle && random_.one_in(3)) {
-    op.pool = some_pool(*op.slot);
-    if (op.pool) {
-      request.pool = op.pool->pool;
-      std::vector<const Slot*>& users = op.pool->users;
-      if (std::find(users.begin(), users.end(), op.slot) == users.end()) users.push_back(op.slot);
-      if (random_.one_in(2)) request.config.loops = op.loops = 2;  // where its prefixes are
-    }
-  }
-  const int32_t room = op.slot->options.max_seq_len - int32_t(op.tokens.size());
-  op.max_tokens = request.config.max_tokens = std::min(random_.between(1, kMostTokens), room);
-  if (random_.one_in(5)) {
-    op.choosing = {random_.of({0.2f, 0.7f, 2.0f}), random_.of({0, 0, 3}), random_.next()};
-    request.config.temperature = op.choosing.temperature;
-    request.config.top_k = op.choosing.top_k;
-    request.config.seed = op.choosing.seed;
-  }
-  if (random_.one_in(5)) {
-    op.stops = {{random_.between(0, kVocab - 1)}, {random_.between(0, 8), random_.between(0, 8)}};
-    for (const auto& stop : op.stops) request.config.stop_sequences.emplace_back(stop);
-  }
-  if (random_.one_in(12)) request.config.logprobs = 2;
-  request.when_full = op.when_full;
-  request.config.deadline = op.deadline;
-  request.config.priority = op.priority;
-  if (random_.one_in(40)) break_bound(op, request);
-  return request;
-}
-
-PrefixRequest Clients::draw_prefix(Op& op) {
-  draw_terms(op);
-  PrefixRequest request;
-  op.tokens = request.tokens = draw_tokens(1, kMostPrompt);
-  op.loops = random_.between(1, 3);
-  op.window = random_.one_in(5) ? random_.of({1, 5, 16, 17, 24}) : 0;
-  request.loops = op.loops;
-  request.cache_window = op.window;
-  request.when_full = op.when_full;
-  request.deadline = op.deadline;
-  request.priority = op.priority;
-  if (random_.one_in(60)) {
-    op.breaks_bound = true;
-    request.loops = 99;
-  }
-  return request;
-}
-
-// ---- Sent and answered --------------------------------------------------------------------------
 
 bool Clients::generate() {
   Slot* const slot = some_slot();
@@ -210,8 +94,8 @@ bool Clients::generate_in_chunks() {
         judge_tokens(op, op.got);
         if (++calls != throws_at) return;
         op.cancelled = true;  // that is what an exception means
-        op.cancel_turn =
-            SIZE_MAX;  // nobody knows: it is logged first, and others may run meanwhile
+        // When, nobody knows: it is logged first, and others may run meanwhile.
+        op.cancel_turns.assign(op.slot->copies.size(), SIZE_MAX);
         // What is not shown any more is still in the result.
         throw std::runtime_error("a client's callback");
       },
@@ -229,16 +113,7 @@ bool Clients::score() {
   Slot* const slot = some_slot();
   if (!slot) return false;
   Op& op = *new_op(OpKind::score, *slot);
-  draw_terms(op);
-  ScoreRequest request;
-  op.tokens = request.tokens = draw_tokens(1, kMostPrompt);
-  op.loops = random_.between(1, 3);
-  op.window = random_.one_in(5) ? random_.of({1, 5, 16, 17, 24}) : 0;
-  request.loops = op.loops;
-  request.cache_window = op.window;
-  request.when_full = op.when_full;
-  request.deadline = op.deadline;
-  request.priority = op.priority;
+  const ScoreRequest request = draw_score(op);
   const Model model = slot->model;
   begin_call(op);
   model.async_score(request, bound(op, [this, &op](error_code error, const ScoreResult& result) {
@@ -344,15 +219,15 @@ bool Clients::register_prefix() {
   pool->depths.push_back(op.loops);
   const Model model = slot->model;
   begin_call(op);
-  model.async_register_prefix(
-      pool->pool, request, bound(op, [this, &op](error_code error, int32_t id) {
-        ++op.completions;
-        judge_error(op, error, now());
-        if (error ? id != 0 : id < 1 || size_t(id) > op.pool->options.capacity) {
-          fail(op, "gave the id " + std::to_string(id));
-        }
-        complete(op, error, "registered");
-      }));
+  model.async_register_prefix(pool->pool, request,
+                              bound(op, [this, &op](error_code error, int32_t id) {
+                                ++op.completions;
+                                judge_error(op, error, now());
+                                if (error ? id != 0 : id < 1 || size_t(id) > most_id(op)) {
+                                  fail(op, "gave the id " + std::to_string(id));
+                                }
+                                complete(op, error, "registered");
+                              }));
   end_call(op);
   return true;
 }
@@ -364,7 +239,7 @@ bool Clients::prefix_info() {
   Op& op = *new_op(OpKind::prefix_info, *slot);
   op.pool = pool;
   const Model model = slot->model;
-  const int32_t id = random_.between(1, int32_t(pool->options.capacity) + 1);
+  const int32_t id = random_.between(1, int32_t(most_id(op)) + 1);
   begin_call(op);
   model.async_prefix_info(
       pool->pool, id, bound(op, [this, &op](error_code error, PoolEntryInfo info) {

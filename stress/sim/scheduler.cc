@@ -30,7 +30,7 @@ void Scheduler::step() {
   const Choice choice = choose();
   if (run(choice)) return;
   if (turn() || handler()) return;
-  at_rest();
+  look_at_rest();
   if (!client()) time_to_wake();
 }
 
@@ -57,8 +57,16 @@ bool Scheduler::run(Choice choice) {
   return false;
 }
 
+// What is looked at must not move meanwhile.
+void Scheduler::look_at_rest() {
+  looking_ = true;
+  at_rest();
+  looking_ = false;
+}
+
 void Scheduler::point() noexcept {
-  if (depth_ >= habits.depth || nested_ >= kMostInterruptions || --countdown_ > 0) return;
+  if (looking_ || depth_ >= habits.depth || nested_ >= kMostInterruptions || --countdown_ > 0)
+    return;
   countdown_ = 1 + random_.below(2 * habits.interval);
   ++depth_;
   ++nested_;
@@ -134,7 +142,7 @@ void Scheduler::settle(size_t most_turns) {
     ++steps_;
     const bool handlers_first = random_.one_in(2);
     if (handlers_first ? handler() || turn() : turn() || handler()) continue;
-    at_rest();
+    look_at_rest();
     if (!time_to_wake()) break;
   }
   settling_ = false;

@@ -75,6 +75,7 @@ class Scheduler {
   bool handler();
   bool may_turn(const LoopRecord& record) const;
   bool time_to_wake();
+  void look_at_rest();
 
   Random random_;
   SimClock clock_;
@@ -86,6 +87,7 @@ class Scheduler {
   int depth_ = 0;
   int handlers_running_ = 0;
   bool settling_ = false;
+  bool looking_ = false;
   size_t countdown_ = 1;
   uint64_t steps_ = 0, turns_ = 0, nested_ = 0;
 };

@@ -1,8 +1,9 @@
-// A place for a model: the file, its options, the simulated device under it, and what has been
-// asked of it.
+// A place for a model: the file, its options, its replicas on their simulated devices, and what has
+// been asked of it.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "stress/sim/device.h"
@@ -21,13 +22,23 @@ struct Begin {
   int32_t priority = 0;
 };
 
+// One replica of a model.
+struct Copy {
+  Device device{};
+  const LoopRecord* loop = nullptr;  // once its backend has been made
+  // Of drains and reloads: how many are under way, and how many have been asked for.
+  uint32_t maintaining = 0;
+  uint32_t drains = 0, reloads = 0;
+
+  size_t turns() const;
+};
+
 struct Slot {
   size_t index = 0;
   size_t file = 0;  // of sim_models()
   ModelOptions options{};
-  Device device{};
-  const LoopRecord* loop = nullptr;  // once its backend has been made
-  Model model{};                     // empty: not loaded, or dropped
+  std::deque<Copy> copies{};  // their number is settled before the load
+  Model model{};              // empty: not loaded, or dropped
   bool loaded = false;
   bool load_over = false;
   // What has been asked for.
@@ -36,11 +47,21 @@ struct Slot {
   uint64_t requests = 0;
   uint64_t preemptions = 0;     // when it was last asked
   bool keeps_prefixes = false;  // has been asked to: they may come to hold what others need
-  std::vector<Begin> begins{};
+  std::vector<Begin> begins{};  // of a model of one replica
 
   bool closing() const { return drains || cancels; }
-  size_t turns() const;
   const SimModel& sim() const { return sim_models()[file]; }
+  const Device& device() const { return copies.front().device; }  // all are of one kind
+
+  // Over all replicas.
+  uint64_t refused() const;
+  uint64_t spoiled() const;
+  uint64_t breaks() const;
+  uint32_t reloads() const;
+  uint32_t maintained() const;  // drains and reloads
+  bool all_alive() const;
+  bool is_empty() const;  // every device has everything back
+  bool all_broken() const;
 
   // Bytes of K/V pages for 16 positions at a depth.
   size_t place_bytes(int32_t loops) const;

@@ -44,6 +44,14 @@ const std::pair<OpKind, const char*> kExpected[] = {
     {OpKind::prefix_info, "live"},
     {OpKind::release, "released"},
     {OpKind::trim, "gave back"},
+    {OpKind::drain_replica, "drained"},
+    {OpKind::drain_replica, "overloaded"},
+    {OpKind::drain_replica, "shutdown"},
+    {OpKind::reload_replica, "loaded again"},
+    {OpKind::reload_replica, "out_of_memory"},
+    {OpKind::reload_replica, "replica_failed"},
+    {OpKind::trace, "events"},
+    {OpKind::trace, "none"},
     {OpKind::load, "loaded"},
     {OpKind::load, "out_of_memory"},
     {OpKind::load, "replica_failed"},
@@ -59,7 +67,8 @@ void Tally::print() const {
   std::printf("%llu seeds: %llu scheduling steps, %llu turns, %llu interruptions, %llu passes\n",
               (unsigned long long)seeds, (unsigned long long)steps, (unsigned long long)turns,
               (unsigned long long)nested, (unsigned long long)passes);
-  std::printf("%llu preemptions\n", (unsigned long long)preemptions);
+  std::printf("%llu models of several replicas, %llu preemptions\n", (unsigned long long)several,
+              (unsigned long long)preemptions);
   std::printf("%llu cancels; at rest %llu times\n", (unsigned long long)cancels,
               (unsigned long long)rests);
   std::printf(
@@ -67,7 +76,7 @@ void Tally::print() const {
       (unsigned long long)refused, (unsigned long long)broken, (unsigned long long)spoiled,
       (unsigned long long)slow);
   for (int kind = 0; kind < kOpKinds; ++kind) {
-    std::printf("%-13s", to_string(OpKind(kind)));
+    std::printf("%-15s", to_string(OpKind(kind)));
     for (const auto& [outcome, count] : outcomes[size_t(kind)]) {
       std::printf(" %s %llu,", outcome.c_str(), (unsigned long long)count);
     }
@@ -76,7 +85,8 @@ void Tally::print() const {
 }
 
 bool Tally::is_complete() const {
-  bool complete = preemptions > 0 && refused > 0 && broken > 0 && spoiled > 0 && slow > 0;
+  bool complete =
+      several > 0 && preemptions > 0 && refused > 0 && broken > 0 && spoiled > 0 && slow > 0;
   for (const auto& [kind, outcome] : kExpected) {
     if (outcomes[size_t(kind)].contains(outcome)) continue;
     std::printf("never occurred: %s %s\n", to_string(kind), outcome);

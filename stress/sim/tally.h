@@ -13,6 +13,7 @@ namespace tinyloop::sim {
 struct Tally {
   uint64_t seeds = 0, steps = 0, turns = 0, nested = 0, passes = 0;
   uint64_t preemptions = 0;  // at least
+  uint64_t several = 0;      // models of several replicas
   uint64_t cancels = 0, rests = 0;
   uint64_t refused = 0, broken = 0, spoiled = 0, slow = 0;
   // By kind and by what it came to: a FinishReason's name, or a condition's.

@@ -1,0 +1,99 @@
+// Replicas that are drained and loaded again, and what they tell of themselves.
+#include <utility>
+
+#include "stress/sim/clients.h"
+
+namespace tinyloop::sim {
+
+// A model that is drained altogether has little more to show.
+bool Clients::drain_replica() {
+  Slot* const slot = some_slot();
+  if (!slot || (slot->copies.size() == 1 && !random_.one_in(4))) return false;
+  return maintain(*slot, OpKind::drain_replica);
+}
+
+bool Clients::reload_replica() {
+  Slot* const slot = some_slot();
+  return slot && maintain(*slot, OpKind::reload_replica);
+}
+
+bool Clients::maintain(Slot& slot, OpKind kind) {
+  Op& op = *new_op(kind, slot);
+  size_t which = random_.below(slot.copies.size());
+  Copy& copy = slot.copies[which];
+  if (random_.one_in(20)) which = slot.copies.size(), op.breaks_bound = true;
+  const Model model = slot.model;
+  begin_call(op);
+  op.beside_maintenance = copy.maintaining > 0;
+  if (!op.breaks_bound) {
+    ++copy.maintaining;
+    ++(kind == OpKind::drain_replica ? copy.drains : copy.reloads);
+  }
+  const uint32_t asked = copy.drains + copy.reloads;
+  auto handler = bound(op, [this, &op, &copy, asked](error_code error) {
+    ++op.completions;
+    op.beside_maintenance |= copy.drains + copy.reloads > asked;
+    if (!op.breaks_bound) --copy.maintaining;
+    completed_maintenance(op, copy, error);
+  });
+  if (kind == OpKind::drain_replica) {
+    model.async_drain_replica(which, std::move(handler));
+  } else {
+    model.async_reload_replica(which, std::move(handler));
+  }
+  end_call(op);
+  return true;
+}
+
+void Clients::completed_maintenance(Op& op, Copy& copy, const error_code& error) {
+  if (op.completions > 1) fail(op, "completed twice");
+  const Slot& slot = *op.slot;
+  const bool lacked = slot.refused() > op.before.refused || slot.breaks() > op.before.breaks;
+  bool explained = false;
+  switch (errc_of(error)) {
+    case errc::ok:
+      explained = !op.breaks_bound;
+      break;
+    case errc::invalid_argument:
+      explained = op.breaks_bound;
+      break;
+    case errc::overloaded:
+      explained = op.beside_maintenance;
+      break;
+    case errc::shutdown:
+    case errc::model_closed:
+      explained = slot.closing() || engine_closed_;
+      break;
+    case errc::out_of_memory:
+    case errc::replica_failed:
+      explained = op.kind == OpKind::reload_replica && lacked;
+      break;
+    default:
+      break;
+  }
+  if (!explained) fail(op, "ended without a reason with " + error.message());
+  const bool rests = !error && op.kind == OpKind::drain_replica && !op.beside_maintenance;
+  if (rests && !copy.device.is_empty()) fail(op, "is over, and the device has not everything back");
+  complete(op, error, op.kind == OpKind::drain_replica ? "drained" : "loaded again");
+}
+
+bool Clients::ask_trace() {
+  Slot* const slot = some_slot();
+  if (!slot) return false;
+  Op& op = *new_op(OpKind::trace, *slot);
+  const Model model = slot->model;
+  begin_call(op);
+  model.async_trace(random_.below(slot->copies.size()),
+                    bound(op, [this, &op](error_code error, const Trace& trace) {
+                      ++op.completions;
+                      if (error && !(op.slot->closing() || engine_closed_)) {
+                        fail(op, "ended without a reason with " + error.message());
+                      }
+                      if (!error) judge_trace(op, trace);
+                      complete(op, error, trace.events.empty() ? "none" : "events");
+                    }));
+  end_call(op);
+  return true;
+}
+
+}  // namespace tinyloop::sim
