@@ -61,10 +61,10 @@ class EngineState::GroupLoad {
   const ReplicaGroup& group() const { return *group_; }
 
   // On each replica's thread.
-  void loaded(const std::optional<base::Error>& error) {
+  void loaded(const std::optional<base::Error>& error) noexcept {
     {
       const std::lock_guard lock(mutex_);
-      if (error && !error_) error_ = error;
+      if (error && !error_) error_ = with_sentence(error->code, error->detail);
       if (--left_ > 0) return;
     }
     if (const auto why = refusal()) return give_back(*why);
@@ -74,7 +74,7 @@ class EngineState::GroupLoad {
     } catch (const std::bad_alloc&) {
       return give_back(make_error(errc::out_of_memory, {}));
     }
-    request_->done({}, std::move(model));
+    request_->tell({}, std::move(model));
   }
 
  private:
@@ -85,10 +85,15 @@ class EngineState::GroupLoad {
     return std::nullopt;
   }
 
-  // Nobody wants them. The caller is told when the memory is back.
-  void give_back(error_code why) {
+  // Nobody wants them. The caller is told when the memory is back; at once, where there is no host
+  // memory to wait for that with.
+  void give_back(error_code why) noexcept {
     group_->request_close(ShutdownMode::cancel);
-    group_->when_closed([done = std::move(request_->done), why] { done(why, {}); });
+    try {
+      group_->when_closed([request = request_, why] { request->tell(why, {}); });
+    } catch (const std::bad_alloc&) {
+      request_->tell(why, {});
+    }
   }
 
   const std::shared_ptr<EngineState> engine_;
@@ -101,16 +106,16 @@ class EngineState::GroupLoad {
 
 void EngineState::load(std::string path, ModelOptions options, std::shared_ptr<Load> request) {
   if (auto checked = engine::check_options(options); !checked)
-    return request->done(make_error(checked.error()), {});
+    return request->tell(make_error(checked.error()), {});
   const auto each = options_of_replicas(options);
-  if (!each) return request->done(make_error(each.error()), {});
+  if (!each) return request->tell(make_error(each.error()), {});
   std::vector<ReplicaRef> replicas;
   for (const ModelOptions& own : each.value()) {
     replicas.push_back(std::make_shared<Replica>(context_, courier_, path, own, replicas.size()));
   }
   const auto group = std::make_shared<const ReplicaGroup>(std::move(replicas));
   const auto load = std::make_shared<GroupLoad>(shared_from_this(), group, request);
-  if (error_code error = start(load)) request->done(error, {});
+  if (error_code error = start(load)) request->tell(error, {});
 }
 
 error_code EngineState::start(const std::shared_ptr<GroupLoad>& load) {

@@ -123,11 +123,8 @@ error_code make_error(errc code, std::string detail) noexcept {
 }
 
 error_code make_error(const base::Error& error) noexcept {
-  try {
-    return make_error(error.code, std::string(error.detail));
-  } catch (const std::bad_alloc&) {
-    return make_error(error.code, std::string());
-  }
+  base::Error copy = with_sentence(error.code, error.detail);
+  return make_error(copy.code, std::move(copy.detail));
 }
 
 namespace {
@@ -161,11 +158,7 @@ base::Error current_refusal(const char* where) noexcept {
   try {
     throw;
   } catch (const base::Failure& failure) {
-    try {
-      return failure.error();
-    } catch (const std::bad_alloc&) {
-      return {failure.error().code, {}};
-    }
+    return with_sentence(failure.error().code, failure.error().detail);
   } catch (...) {
     return current_error(where);
   }

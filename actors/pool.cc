@@ -10,9 +10,14 @@ namespace tinyloop::actors {
 Replica* Pool::home(const ReplicaGroup& group) const {
   const std::lock_guard lock(mutex_);
   check_model(group);
+  return bound_home(group);
+}
+
+// With the lock.
+Replica* Pool::bound_home(const ReplicaGroup& group) const {
   if (leases_.empty()) return nullptr;
   Replica* const replica = group.find(leases_.front()->inbox());
-  return group.size() == 1 || replica->can_serve() ? replica : nullptr;
+  return group.size() == 1 || replica->serves() ? replica : nullptr;
 }
 
 LeaseRef Pool::lease(const ReplicaGroup& group, const Replica& replica) const {
@@ -27,7 +32,10 @@ LeaseRef Pool::bind(const ReplicaGroup& group, const Replica& replica) {
   const std::lock_guard lock(mutex_);
   check_model(group);
   if (LeaseRef found = find(replica)) return found;
-  if (!book_->options.automatic) lost.swap(leases_);
+  if (!book_->options.automatic) {
+    if (bound_home(group)) return leases_.front();
+    lost.swap(leases_);
+  }
   leases_.push_back(lease);
   return lease;
 }

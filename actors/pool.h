@@ -58,17 +58,18 @@ class Pool {
   // holds prefixes of another model.
 
   // The replica of all prefixes, where that is one; null: there are none so far, or they are lost,
-  // for it does not serve any more.
+  // for it does not serve any more. Of a model of one replica, that one.
   Replica* home(const ReplicaGroup& group) const;
   // What requests to the replica hold while they use the pool; null: it has never been bound there.
   LeaseRef lease(const ReplicaGroup& group, const Replica& replica) const;
   // The same, and binds the pool: an automatic one to one more replica, any other to this one
-  // alone.
+  // alone, unless another thread has just given it a home elsewhere: then the lease is of that one.
   LeaseRef bind(const ReplicaGroup& group, const Replica& replica);
   Residence& residence() noexcept { return residence_; }
 
  private:
   void check_model(const ReplicaGroup& group) const;
+  Replica* bound_home(const ReplicaGroup& group) const;
   LeaseRef find(const Replica& replica) const;
 
   const std::shared_ptr<PoolBook> book_;

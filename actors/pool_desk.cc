@@ -109,6 +109,7 @@ void PoolDesk::park(Operation& operation, OperationList& list) {
   operation.phase = Phase::queued;
   operation.pool.parked_in = &list;
   list.push_back(*OperationPtr(&operation).detach());
+  deadline_.note(operation.terms.deadline);
   ++parked_;
 }
 

@@ -4,8 +4,10 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "actors/next_deadline.h"
 #include "actors/operation.h"
 #include "actors/resident_pool.h"
 
@@ -46,9 +48,17 @@ class PoolDesk {
   // Calls visit(OperationPtr) for every parked request past its deadline, taken out.
   template <class Visit>
   void expire(TimePoint now, Visit&& visit) {
-    remove_if([&](const Operation& operation) { return operation.is_past_deadline(now); }, visit);
+    if (!deadline_.passes(now)) return;
+    const auto is_past = [&](const Operation& operation) {
+      if (operation.is_past_deadline(now)) return true;
+      deadline_.note(operation.terms.deadline);
+      return false;
+    };
+    remove_if(is_past, visit);
   }
-  // The same for every parked request.
+  // No parked request expires before; unset: none ever does.
+  const std::optional<TimePoint>& next_deadline() const noexcept { return deadline_.time(); }
+  // As expire(), for every parked request.
   template <class Visit>
   void clear(Visit&& visit) {
     remove_if([](const Operation&) { return true; }, visit);
@@ -100,6 +110,7 @@ class PoolDesk {
   engine::BatchEngine& engine_;
   std::list<Resident> pools_;  // in order of their first use, on which decisions depend
   OperationList ready_;
+  NextDeadline deadline_;
   size_t parked_ = 0;  // in ready_ and behind pending prefixes
 };
 

@@ -138,32 +138,31 @@ void Replica::end() {
   closed_.open();
 }
 
-base::Error Replica::unloading() {
-  return {errc::shutdown, "the model is being unloaded"};
+base::Error Replica::unloading() noexcept {
+  return with_sentence(errc::shutdown, "the model is being unloaded");
 }
 
-std::optional<base::Error> Replica::refusal(errc closed) const {
+std::optional<base::Error> Replica::refusal(errc closed) const noexcept {
   switch (state_.load()) {
     case ReplicaState::loading:
     case ReplicaState::serving:
       return std::nullopt;
     case ReplicaState::draining:
       if (close_requested()) return unloading();
-      return base::Error{errc::shutdown, "the replica is being drained"};
+      return with_sentence(errc::shutdown, "the replica is being drained");
     case ReplicaState::drained:
-      return base::Error{errc::shutdown, "the replica has been drained"};
+      return with_sentence(errc::shutdown, "the replica has been drained");
     case ReplicaState::closed:
       return closed_error(closed);
     case ReplicaState::failed:
       break;
   }
   const std::lock_guard lock(error_mutex_);
-  return base::Error{errc::replica_failed, last_error_};
+  return with_sentence(errc::replica_failed, last_error_);
 }
 
-void Replica::submit(const OperationPtr& operation, errc closed) {
-  const bool on_its_way =
-      state() == ReplicaState::draining && !close_requested() && !operation->base;
+void Replica::submit(const OperationPtr& operation, errc closed, bool let_in) {
+  const bool on_its_way = let_in && state() == ReplicaState::draining && !close_requested();
   if (auto error = refusal(closed); error && !on_its_way) {
     return reject(*operation, make_error(told(*operation, *error)));
   }
@@ -180,7 +179,7 @@ void Replica::submit(const OperationPtr& operation, errc closed) {
 
 // What was kept on a replica that has failed, or given its memory back, is lost, wherever the
 // request is sent next.
-base::Error Replica::told(const Operation& operation, base::Error error) const {
+base::Error Replica::told(const Operation& operation, base::Error error) const noexcept {
   const bool lost = error.code == errc::replica_failed || state() == ReplicaState::drained;
   if (operation.base && lost) error.code = errc::handle_lost;
   return error;

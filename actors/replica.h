@@ -48,19 +48,19 @@ class Replica : public std::enable_shared_from_this<Replica> {
   const std::shared_ptr<Inbox>& inbox() const noexcept { return inbox_; }
 
   // Why a request sent now would be refused. `closed`: the code once nothing is left.
-  std::optional<base::Error> refusal(errc closed) const;
+  std::optional<base::Error> refusal(errc closed) const noexcept;
   // Why what a replica takes in any state is refused while its model ends.
-  static base::Error unloading();
+  static base::Error unloading() noexcept;
   // A request is about to be sent, and has been (actors/incoming.h).
   void expect() noexcept { incoming_.fetch_add(1); }
   void arrived() noexcept {
     // It may wait for the last of them in order to end its service, drained or failed.
-    if (incoming_.fetch_sub(1) == 1 && state() != ReplicaState::serving) inbox_->waker.wake();
+    if (incoming_.fetch_sub(1) == 1 && !serves()) inbox_->waker.wake();
   }
   bool expects_any() const noexcept { return incoming_.load() > 0; }
-  // Sends the operation or completes it with the reason why not. One that uses nothing of the
-  // replica's own is let in while it is drained: it was on its way.
-  void submit(const OperationPtr& operation, errc closed);
+  // Sends the operation or completes it with the reason why not. One that was let in before the
+  // replica was drained is served, for it was on its way (actors/incoming.h).
+  void submit(const OperationPtr& operation, errc closed, bool let_in);
   // The message is kept if it is not accepted; the result says why.
   error_code send(std::unique_ptr<Message>& message, errc closed);
   // Counts what a request ends with, and says why it failed or was refused. Replica thread; any.
@@ -77,6 +77,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   void join() noexcept;
 
   ReplicaState state() const noexcept { return state_.load(); }
+  bool serves() const noexcept { return state() == ReplicaState::serving; }
   // Whether it takes requests, or is about to.
   bool can_serve() const noexcept {
     return state() == ReplicaState::serving || state() == ReplicaState::loading;
@@ -85,7 +86,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   size_t requests() const noexcept { return inbox_->mailbox.queued() + active_.load(); }
   // Whether one more request would begin at once, for all that places go.
   bool has_free_place() const noexcept {
-    return state() == ReplicaState::serving && requests() < size_t(options_.max_sequences);
+    return serves() && requests() < size_t(options_.max_sequences);
   }
   MemoryReport memory() const;
   HealthReport::Replica health() const;
@@ -94,7 +95,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
   Counters& counters() noexcept { return counters_; }
 
   // How an error that ends everything here reads to one request.
-  base::Error told(const Operation& operation, base::Error error) const;
+  base::Error told(const Operation& operation, base::Error error) const noexcept;
 
   // For the replica's thread.
   std::unique_ptr<engine::BatchEngine> load();

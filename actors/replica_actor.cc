@@ -12,27 +12,29 @@ namespace tinyloop::actors {
 
 namespace {
 
-error_code shutdown_error() {
-  return make_error(errc::shutdown, "the model was closed before the request had begun");
+base::Error closed_error() noexcept {
+  return with_sentence(errc::shutdown, "the model was closed before the request had begun");
 }
 
-error_code deadline_error(const Operation& operation, TimePoint now) noexcept {
+base::Error drained_error() noexcept {
+  return with_sentence(errc::shutdown, "the replica was drained before the request had begun");
+}
+
+base::Error deadline_error(const Operation& operation, TimePoint now) noexcept {
   const auto late = now - *operation.terms.deadline;
   const auto late_us = std::chrono::duration_cast<std::chrono::microseconds>(late).count();
-  try {
-    return make_error(errc::deadline_exceeded, "the request had not begun at its deadline, " +
-                                                   std::to_string(late_us) + " us ago");
-  } catch (const std::bad_alloc&) {
-    return make_error(errc::deadline_exceeded, {});
-  }
+  return with_sentence(errc::deadline_exceeded, [&] {
+    return "the request had not begun at its deadline, " + std::to_string(late_us) + " us ago";
+  });
 }
 
 // Of a request that is parked for a prefix that cannot be computed now.
-error_code parked_error(const Operation& operation) {
+base::Error parked_error(const Operation& operation) noexcept {
   const bool fails = operation.terms.when_full == WhenFull::fail;
-  return make_error(fails ? errc::overloaded : errc::out_of_memory,
-                    "another request is to compute the prefix, and waits for K/V budget that reuse "
-                    "handles hold");
+  return with_sentence(
+      fails ? errc::overloaded : errc::out_of_memory,
+      "another request is to compute the prefix, and waits for K/V budget that reuse "
+      "handles hold");
 }
 
 }  // namespace
@@ -52,6 +54,7 @@ TimePoint ReplicaActor::now() const noexcept {
 
 Loop::Next ReplicaActor::turn() noexcept {
   bool worked = true;
+  const bool was_leaving = is_leaving();
   const bool expects_any = replica_.expects_any();  // before the inbox is looked at
   try {
     worked = work();
@@ -59,9 +62,10 @@ Loop::Next ReplicaActor::turn() noexcept {
     fail(current_error("replica"));
   }
   sweep();
-  if (worked || desk_.has_ready()) return {};
+  // Whom it expects is to be asked again once it shows that it leaves.
+  if (worked || desk_.has_ready() || is_leaving() != was_leaving) return {};
   if (is_leaving() && queue_.empty() && (closing_ || !expects_any)) return {Loop::Next::end};
-  return {Loop::Next::sleep, queue_.next_deadline()};
+  return {Loop::Next::sleep, NextDeadline::earlier(queue_.next_deadline(), desk_.next_deadline())};
 }
 
 // False: there was nothing to do, and will not be until the bell rings or a deadline passes.
@@ -102,7 +106,7 @@ void ReplicaActor::accept(Operation& operation) {
   std::optional<base::Error> refusal = failure_;
   if (!refusal) {
     if (replica_.close_requested() == ShutdownMode::cancel) {
-      return end_unbegun(operation, shutdown_error());
+      return end_unbegun(operation, make_error(closed_error()));
     }
     if (operation.cancel_requested()) {
       operation.cancel_reached();
@@ -118,7 +122,8 @@ void ReplicaActor::accept(Operation& operation) {
   desk_.end(operation);
   operation.request.let_go();
   replica_.inbox()->mailbox.left_queue();
-  replica_.reject(operation, make_error(replica_.told(operation, *refusal)), OnThread::replicas);
+  replica_.reject(operation, make_error(replica_.told(operation, std::move(*refusal))),
+                  OnThread::replicas);
 }
 
 // To the queue, or to where it waits for a prefix; a registration that finds its prefix there goes
@@ -153,7 +158,13 @@ void ReplicaActor::finish_registered(Operation& operation) {
 void ReplicaActor::take_up_parked() {
   while (const OperationPtr operation = desk_.next_ready()) {
     operation->phase = Phase::sent;
-    if (const auto refusal = route(*operation)) {
+    std::optional<base::Error> refusal;
+    try {
+      refusal = route(*operation);
+    } catch (const std::bad_alloc&) {
+      refusal = base::Error{errc::out_of_memory, {}};
+    }
+    if (refusal) {
       operation->phase = Phase::queued;  // it has been accepted long ago
       end_unbegun(*operation, make_error(*refusal));
     } else if (operation->phase == Phase::sent) {
@@ -198,8 +209,8 @@ void ReplicaActor::take(Trim& message) {
 
 void ReplicaActor::take(Maintain& message) {
   if (maintenance_) {
-    message.reply->set(
-        make_error(errc::overloaded, "the replica is being drained or loaded again already"));
+    message.reply->set(make_error(
+        with_sentence(errc::overloaded, "the replica is being drained or loaded again already")));
     return replica_.inbox()->courier->send(*message.reply);
   }
   maintenance_ = std::move(message);
@@ -247,7 +258,9 @@ void ReplicaActor::follow_close_request() {
   if (!mode) return;
   if (!std::exchange(closing_, true)) replica_.inbox()->mailbox.close();
   if (*mode == ShutdownMode::drain) return;
-  const auto end = [this](const OperationPtr& each) { end_unbegun(*each, shutdown_error()); };
+  const auto end = [this](const OperationPtr& each) {
+    end_unbegun(*each, make_error(closed_error()));
+  };
   desk_.clear(end);
   queue_.clear(end);
   for (Operation& operation : active_) engine_.finish(operation.id, FinishReason::cancelled);
@@ -256,7 +269,7 @@ void ReplicaActor::follow_close_request() {
 void ReplicaActor::expire() {
   const TimePoint time = now();
   const auto end = [&](const OperationPtr& late) {
-    end_unbegun(*late, deadline_error(*late, time));
+    end_unbegun(*late, make_error(deadline_error(*late, time)));
   };
   desk_.expire(time, end);
   queue_.expire(time, end);
@@ -274,7 +287,7 @@ void ReplicaActor::begin() {
     if (const OperationPtr stranded = queue_.pop_stranded()) {
       end_unbegun(*stranded, make_error(queue_.stranded_error(*stranded)));
     } else if (const OperationPtr parked = desk_.pop_stranded()) {
-      end_unbegun(*parked, parked_error(*parked));
+      end_unbegun(*parked, make_error(parked_error(*parked)));
     } else if (const OperationPtr entangled = queue_.pop_entangled()) {
       end_unbegun(*entangled, make_error(queue_.entangled_error(*entangled)));
     } else {
@@ -284,8 +297,9 @@ void ReplicaActor::begin() {
   // With nobody active, handles hold what the queue waits for. Somebody has to drop them; but a
   // replica that is leaving waits for no one.
   if (is_leaving() && active_.empty()) {
-    queue_.clear(
-        [this](const OperationPtr& operation) { end_unbegun(*operation, shutdown_error()); });
+    queue_.clear([this](const OperationPtr& each) {
+      end_unbegun(*each, make_error(closing_ ? closed_error() : drained_error()));
+    });
   }
 }
 
@@ -380,6 +394,9 @@ void ReplicaActor::fail(const base::Error& cause) noexcept {
   replica_.mark_failed(cause);
   if (const auto& tracer = replica_.inbox()->tracer) tracer->add_failure();
   engine_.fail_all(*failure_);
+  // Where the engine's own counts are broken it may have lost one.
+  for (Operation& operation : active_)
+    if (operation.phase != Phase::ended) operation.end({make_error(*failure_)});
   const auto end = [this](const OperationPtr& each) { end_unbegun(*each, make_error(*failure_)); };
   queue_.let_go();
   desk_.empty_pools();

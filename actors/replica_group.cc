@@ -76,7 +76,7 @@ Incoming ReplicaGroup::enter() const noexcept {
     Replica* const best = least_loaded(kAll);
     Incoming way(best ? *best : *replicas_.front());
     // It may have been drained just before it could know of us.
-    if (!best || best->can_serve()) return way;
+    if (!best || way.is_let_in()) return way;
   }
 }
 

@@ -139,9 +139,10 @@ void ReplicaLife::take(Maintain& message) noexcept {
   if (stage_ == Stage::ends) {
     answer(std::move(message), make_error(Replica::unloading()));
   } else if (maintenance_) {
-    answer(std::move(message),
-           make_error(errc::overloaded, "the replica is being loaded again already"));
+    answer(std::move(message), make_error(with_sentence(
+                                   errc::overloaded, "the replica is being loaded again already")));
   } else if (message.kind == Maintain::drain) {
+    replica_->mark_drained();
     answer(std::move(message), {});
   } else {
     maintenance_ = std::move(message);
@@ -153,9 +154,9 @@ void ReplicaLife::answer(Maintain maintenance, error_code error) noexcept {
   replica_->inbox()->courier->send(*maintenance.reply);
 }
 
-base::Error ReplicaLife::refusal() const {
-  return replica_->refusal(errc::model_closed)
-      .value_or(base::Error{errc::shutdown, "the replica is being loaded again"});
+base::Error ReplicaLife::refusal() const noexcept {
+  if (auto error = replica_->refusal(errc::model_closed)) return *std::move(error);
+  return with_sentence(errc::shutdown, "the replica is being loaded again");
 }
 
 }  // namespace tinyloop::actors

@@ -37,7 +37,7 @@ class ReplicaLife final : public Loop {
   void take(Visit&) noexcept {}
   void take(Maintain& message) noexcept;
   void answer(Maintain maintenance, error_code error) noexcept;
-  base::Error refusal() const;
+  base::Error refusal() const noexcept;
 
   const ReplicaRef replica_;
   Replica::Loaded loaded_;

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <string>
 
+#include "actors/error.h"
+
 namespace tinyloop::actors {
 
 namespace {
@@ -43,7 +45,7 @@ std::optional<base::Error> RequestQueue::accept(Operation& operation) {
   }
   operation.phase = Phase::queued;
   waiting_.insert(place, *OperationPtr(&operation).detach());
-  note_deadline(operation);
+  deadline_.note(operation.terms.deadline);
   return std::nullopt;
 }
 
@@ -115,10 +117,12 @@ OperationPtr RequestQueue::pop_entangled() {
   return newest && held + least_own > cache_budget_ ? remove(*newest) : nullptr;
 }
 
-base::Error RequestQueue::entangled_error(const Operation& operation) const {
-  const size_t first = engine_.admission_bytes(operation.request);
-  return {errc::out_of_memory, of_the_budget(operation, first, "to begin", cache_budget_) +
-                                   ", prefixes that other waiting requests hold take the rest"};
+base::Error RequestQueue::entangled_error(const Operation& operation) const noexcept {
+  return with_sentence(errc::out_of_memory, [&] {
+    return of_the_budget(operation, engine_.admission_bytes(operation.request), "to begin",
+                         cache_budget_) +
+           ", prefixes that other waiting requests hold take the rest";
+  });
 }
 
 // Whether no handle and no pool refers to its prefix, nor anybody who runs.
@@ -147,12 +151,13 @@ OperationPtr RequestQueue::pop_stranded() {
   return nullptr;
 }
 
-base::Error RequestQueue::stranded_error(const Operation& operation) const {
-  const size_t first = engine_.admission_bytes(operation.request);
+base::Error RequestQueue::stranded_error(const Operation& operation) const noexcept {
   const bool fails = operation.terms.when_full == WhenFull::fail;
-  return {
-      fails ? errc::overloaded : errc::out_of_memory,
-      of_the_budget(operation, first, "to begin", cache_budget_) + ", reuse handles hold the rest"};
+  return with_sentence(fails ? errc::overloaded : errc::out_of_memory, [&] {
+    return of_the_budget(operation, engine_.admission_bytes(operation.request), "to begin",
+                         cache_budget_) +
+           ", reuse handles hold the rest";
+  });
 }
 
 bool RequestQueue::take_back_last() noexcept {
@@ -174,12 +179,6 @@ OperationPtr RequestQueue::remove(Operation& operation) {
 
 bool RequestQueue::reserve(Operation& operation) {
   return operation.reserved = engine_.try_reserve(operation.request);
-}
-
-void RequestQueue::note_deadline(const Operation& operation) {
-  if (!operation.terms.deadline) return;
-  next_deadline_ =
-      std::min(next_deadline_.value_or(*operation.terms.deadline), *operation.terms.deadline);
 }
 
 }  // namespace tinyloop::actors

@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "actors/next_deadline.h"
 #include "actors/operation.h"
 #include "base/error.h"
 #include "engine/batch_engine.h"
@@ -39,14 +40,14 @@ class RequestQueue {
   // no request is running or can begin.
   OperationPtr pop_entangled();
   // What such a request is told.
-  base::Error entangled_error(const Operation& operation) const;
+  base::Error entangled_error(const Operation& operation) const noexcept;
 
   // The first of those that do not wait for whatever it takes, taken out; null if there is none: it
   // asked to wait for requests alone, or its promise went to another one. For when no request is
   // running or can begin.
   OperationPtr pop_stranded();
   // What such a request is told.
-  base::Error stranded_error(const Operation& operation) const;
+  base::Error stranded_error(const Operation& operation) const noexcept;
 
   // Takes back what was promised to the last that was promised anything. False: nobody was.
   bool take_back_last() noexcept;
@@ -57,14 +58,13 @@ class RequestQueue {
   // Calls visit(OperationPtr) for every request past its deadline, each taken out as by remove().
   template <class Visit>
   void expire(TimePoint now, Visit&& visit) {
-    if (!next_deadline_ || *next_deadline_ > now) return;
-    next_deadline_.reset();
+    if (!deadline_.passes(now)) return;
     for (auto it = waiting_.begin(); it != waiting_.end();) {
       Operation& operation = *it++;
       if (operation.is_past_deadline(now)) {
         visit(remove(operation));
       } else {
-        note_deadline(operation);
+        deadline_.note(operation.terms.deadline);
       }
     }
   }
@@ -93,7 +93,7 @@ class RequestQueue {
   }
 
   // Nothing in here expires before; unset: nothing ever does.
-  const std::optional<TimePoint>& next_deadline() const noexcept { return next_deadline_; }
+  const std::optional<TimePoint>& next_deadline() const noexcept { return deadline_.time(); }
   bool empty() const noexcept { return waiting_.empty(); }
   size_t size() const noexcept { return waiting_.size(); }
 
@@ -103,12 +103,11 @@ class RequestQueue {
   bool reserve(Operation& operation);
   bool is_sole_holder(const Operation& operation) const;
   size_t base_bytes(const Operation& operation) const;
-  void note_deadline(const Operation& operation);
 
   engine::BatchEngine& engine_;
   const size_t cache_budget_;
   OperationList waiting_;
-  std::optional<TimePoint> next_deadline_;  // nothing in the queue expires before
+  NextDeadline deadline_;
 };
 
 }  // namespace tinyloop::actors

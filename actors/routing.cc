@@ -20,7 +20,7 @@ Incoming enter_by_residence(const ReplicaGroup& group, const Residence& residenc
     Incoming way(*holder);
     const Replica* const other = group.least_loaded(ReplicaGroup::kAll);
     const bool spills = !holder->has_free_place() && other && other->has_free_place();
-    if (holder->can_serve() && !spills) return way;
+    if (holder->serves() && way.is_let_in() && !spills) return way;
   }
   return group.enter();
 }
@@ -32,6 +32,15 @@ Incoming route_by_residence(const ReplicaGroup& group, Pool& pool,
   Incoming way = enter_by_residence(group, pool.residence(), beginnings);
   pool.residence().add(beginnings, way.replica().number());
   return way;
+}
+
+// To where a pool's prefixes are; empty: nowhere, or they are lost.
+Incoming enter_home(const ReplicaGroup& group, const Pool& pool) {
+  if (Replica* const home = pool.home(group)) {
+    Incoming way(*home);
+    if (way.is_let_in() || group.size() == 1) return way;
+  }
+  return {};
 }
 
 PoolUse use(const ReplicaGroup& group, Pool& pool, const Replica& replica, LeaseRef lease) {
@@ -59,9 +68,9 @@ Route route(const ReplicaGroup& group, const detail::PoolRef& pool,
     return {std::move(way), std::move(used)};
   }
   // A pool without prefixes, or one whose prefixes are lost, is as good as none.
-  Replica* const home = pool->home(group);
-  Incoming way = home ? Incoming(*home) : group.enter();
-  LeaseRef lease = home ? pool->lease(group, *home) : nullptr;
+  Incoming way = enter_home(group, *pool);
+  LeaseRef lease = way ? pool->lease(group, way.replica()) : nullptr;
+  if (!way) way = group.enter();
   PoolUse used = use(group, *pool, way.replica(), std::move(lease));
   return {std::move(way), std::move(used)};
 }
@@ -69,10 +78,14 @@ Route route(const ReplicaGroup& group, const detail::PoolRef& pool,
 Route route_registration(const ReplicaGroup& group, const detail::PoolRef& pool,
                          const engine::SequenceRequest& request) {
   if (pool->book()->options.automatic) return route(group, pool, request);
-  Replica* const home = pool->home(group);
-  Incoming way = home ? Incoming(*home) : group.enter();
-  PoolUse used = use(group, *pool, way.replica(), pool->bind(group, way.replica()));
-  return {std::move(way), std::move(used)};
+  for (;;) {
+    Incoming way = enter_home(group, *pool);
+    if (!way) way = group.enter();
+    LeaseRef lease = pool->bind(group, way.replica());
+    if (lease->inbox() != way.replica().inbox()) continue;  // another registration came first
+    PoolUse used = use(group, *pool, way.replica(), std::move(lease));
+    return {std::move(way), std::move(used)};
+  }
 }
 
 }  // namespace tinyloop::actors

@@ -172,7 +172,7 @@ void start(const ModelRef& model, const Request& request, detail::Completion<Res
     replica = &checked.route.replica();
     operation = make_operation(checked, terms_of(request), completion);
     let_cancel(slot, operation);
-    return replica->submit(operation, model->closed_code());
+    return replica->submit(operation, model->closed_code(), checked.route.way.is_let_in());
   } catch (...) {
     const error_code error = make_error(current_refusal("submit"));
     if (operation) return replica->reject(*operation, error);
@@ -254,8 +254,8 @@ boost::intrusive_ptr<StreamOperation> start_stream(const ModelRef& model,
   Checked checked;
   try {
     checked = check(model->replicas(), request);
-  } catch (const base::Failure& failure) {
-    const error_code error = make_error(failure.error());
+  } catch (...) {
+    const error_code error = make_error(current_refusal("submit"));
     model->replica().note_refused(error);
     return failed_stream(model->replica().inbox(), error);
   }
@@ -265,7 +265,7 @@ boost::intrusive_ptr<StreamOperation> start_stream(const ModelRef& model,
       new StreamOperation(replica.inbox(), std::move(checked.request), terms_of(request)));
   operation->base = std::move(checked.base);
   operation->pool = std::move(checked.route.pool);
-  replica.submit(operation, model->closed_code());
+  replica.submit(operation, model->closed_code(), checked.route.way.is_let_in());
   return operation;
 }
 

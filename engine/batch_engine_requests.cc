@@ -137,6 +137,7 @@ void BatchEngine::Impl::finish(SequenceId id, FinishReason reason) {
     preempted_.erase(preempted_.begin() + ptrdiff_t(i));
     sequence->release_memory();
     cache_.publish();
+    memory_came_back();
     return sequence->finish(reason);
   }
 }

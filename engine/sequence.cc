@@ -46,7 +46,8 @@ Sequence::Sequence(SequenceId id, SequenceRequest request, CachedPrefixRef kept,
       cache_(cache, request_.most_loops(), request_.window, request_.max_positions()),
       progress_(first_progress(request_, int32_t(request_.tokens.size()), ready_since)),
       tokens_(request_.tokens) {
-  slots_.reserve(size_t(std::clamp(progress_.ready - progress_.done, 1, most_rows)));
+  // If it begins again, all that it has generated enters as a prompt.
+  slots_.reserve(size_t(std::clamp(request_.max_positions() - progress_.done, 1, most_rows)));
   if (request_.kind == SequenceKind::generate) {
     tokens_.reserve(tokens_.size() + size_t(request_.config.max_tokens));
     generation_.emplace(request_, vocab, tokenizer, client);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "stress/sim/fake_backend.h"
+#include "stress/sim/host_memory.h"
 #include "stress/sim/violation.h"
 
 namespace tinyloop::sim {
@@ -28,6 +29,7 @@ Clients::Clients(Scheduler& scheduler, Tally& tally)
   EngineOptions options;
   options.executor = scheduler.io().get_executor();
   options.log = [this](LogLevel, std::string_view text) {
+    const Allocating ours(nullptr);
     if (is_verbose()) trace("log: " + std::string(text));
     scheduler_.point();
   };
@@ -38,6 +40,7 @@ Clients::Clients(Scheduler& scheduler, Tally& tally)
   };
   platform.make_backend =
       [this](const ModelOptions& wanted) -> base::Result<std::unique_ptr<kernels::Backend>> {
+    const Allocating ours(nullptr);
     Copy& copy = copy_of(wanted.device);
     copy.loop = scheduler_.current();
     copy.device.broken = false;  // another one in its place
@@ -48,6 +51,8 @@ Clients::Clients(Scheduler& scheduler, Tally& tally)
     stories_.emplace_back();
     for (int32_t t = 0; t < 48; ++t) stories_.back().push_back(random_.between(0, kVocab - 1));
   }
+  HostMemory::refuse_in = 0;
+  host_lacks_ = random_.one_in(6) && kHostMemoryRefuses;
   // Each seed likes some actions more than others, and some not at all.
   for (size_t i = 0; i < actions().size(); ++i) {
     weights_[i] = actions()[i].weight * random_.of({0, 1, 1, 2, 3});

@@ -171,6 +171,7 @@ class Clients {
   std::array<size_t, 32> weights_{};  // of the actions
   size_t total_weight_ = 0;
   bool sending_ = true;
+  bool host_lacks_ = false;                    // the host refuses memory at times
   std::vector<std::vector<int32_t>> stories_;  // that prompts begin with
 
   std::shared_ptr<actors::EngineState> engine_;

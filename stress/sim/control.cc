@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "stress/sim/clients.h"
+#include "stress/sim/host_memory.h"
 #include "stress/sim/violation.h"
 
 namespace tinyloop::sim {
@@ -80,6 +81,10 @@ bool Clients::ask_reports() {
 }
 
 bool Clients::arm_fault() {
+  if (host_lacks_ && random_.one_in(2)) {
+    HostMemory::refuse_in = 1 + random_.below(random_.of({3, 30, 300}));
+    return true;
+  }
   std::vector<Device*> alive;
   for (Slot& slot : slots_) {
     for (Copy& copy : slot.copies) {

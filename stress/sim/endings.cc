@@ -12,6 +12,14 @@ bool is_outstanding(const Op& op) {
   return op.initiated && op.completions == 0 && !op.dropped;
 }
 
+// Whether a replica sleeps no longer than until its deadline.
+bool will_wake(const Op& op) {
+  return !op.deadline ||
+         std::any_of(op.slot->copies.begin(), op.slot->copies.end(), [&](const Copy& copy) {
+           return copy.loop && copy.loop->until && *copy.loop->until <= *op.deadline;
+         });
+}
+
 // What becomes of a stream shows only to a reader.
 bool shows(const Op& op) {
   return op.kind != OpKind::stream || op.reading;
@@ -34,6 +42,7 @@ void Clients::check_waiting(const Slot& slot, const std::vector<const Op*>& wait
   bool one_could_not = false;
   for (const Op* op : waiting) {
     if (op->when_full != WhenFull::wait) fail(*op, "never completes, and did not ask to wait");
+    if (!will_wake(*op)) fail(*op, "nobody will wake at its deadline");
     one_could_not |= most_needed(*op) > free;
   }
   for (const Op* op : unread) one_could_not |= most_needed(*op) > free;
@@ -71,7 +80,7 @@ void Clients::check_health(const Slot& slot, const HealthReport& health) const {
   for (size_t i = 0; i < slot.copies.size(); ++i) {
     const Copy& copy = slot.copies[i];
     require(health.replicas[i].state != ReplicaState::failed || copy.device.breaks > 0 ||
-                copy.reloads > 0,
+                copy.host_refused() > 0 || copy.reloads > 0,
             "a replica has failed whose device works");
   }
 }
@@ -228,6 +237,7 @@ void Clients::check_over() {
       tally_.spoiled += copy.device.spoiled;
       tally_.slow += copy.device.slow;
       tally_.passes += copy.device.passes;
+      tally_.host_refused += copy.host_refused();
     }
     tally_.several += slot.copies.size() > 1;
     tally_.preemptions += slot.preemptions;

@@ -47,9 +47,10 @@ FakeBackend::FakeBackend(Device& device, Scheduler& scheduler, std::string name)
 }
 
 // Where the device may break down, and others may run meanwhile.
-void FakeBackend::begin_op() {
+Allocating FakeBackend::begin_op() {
   scheduler_.point();
   device_.may_break();
+  return Allocating(nullptr);
 }
 
 kernels::KvLayout FakeBackend::kv_layout(int32_t, int32_t) const {
@@ -60,20 +61,20 @@ kernels::KvLayout FakeBackend::kv_layout(int32_t, int32_t) const {
 }
 
 void FakeBackend::embed(const kernels::EmbedArgs& args) {
-  begin_op();
+  const Allocating ours = begin_op();
   ++device_.passes;
   const Word table = read(args.table.data);
   for (int32_t r = 0; r < args.rows; ++r) put(args.y, r, sim::embed(table, args.tokens[r]));
 }
 
 void FakeBackend::rms_norm(const kernels::RmsNormArgs& args) {
-  begin_op();
+  const Allocating ours = begin_op();
   const Word weight = read(args.weight);
   for (int32_t r = 0; r < args.rows; ++r) put(args.y, r, norm(weight, get(args.x, r)));
 }
 
 void FakeBackend::linear_all(std::span<const kernels::LinearArgs> layers) {
-  begin_op();
+  const Allocating ours = begin_op();
   for (const kernels::LinearArgs& args : layers) {
     const Word matrix = read(args.weights.data);
     const bool two = args.weights.cols > kWidth;
@@ -87,7 +88,7 @@ void FakeBackend::linear_all(std::span<const kernels::LinearArgs> layers) {
 }
 
 void FakeBackend::rope(const kernels::RopeArgs& args) {
-  begin_op();
+  const Allocating ours = begin_op();
   for (int32_t r = 0; r < args.rows; ++r) {
     put(args.x, r, rotate(args.positions[r], get(args.x, r)));
   }
@@ -101,7 +102,7 @@ Cell& FakeBackend::cell(const kernels::KvView& view, int32_t row, int32_t positi
 }
 
 void FakeBackend::kv_append(const kernels::KvAppendArgs& args) {
-  begin_op();
+  const Allocating ours = begin_op();
   for (int32_t r = 0; r < args.rows; ++r) {
     check_owner(args.cache, args.rows, r);
     const int32_t position = args.cache.positions[r];
@@ -110,7 +111,7 @@ void FakeBackend::kv_append(const kernels::KvAppendArgs& args) {
 }
 
 void FakeBackend::attention(const kernels::AttentionArgs& args) {
-  begin_op();
+  const Allocating ours = begin_op();
   const kernels::KvView& view = args.cache;
   for (int32_t r = 0; r < args.rows; ++r) {
     const int32_t position = view.positions[r], window = view.windows[view.row_table[r]];
@@ -126,43 +127,43 @@ void FakeBackend::attention(const kernels::AttentionArgs& args) {
 }
 
 void FakeBackend::ffn_activation(const kernels::FfnActivationArgs& args) {
-  begin_op();
+  const Allocating ours = begin_op();
   for (int32_t r = 0; r < args.rows; ++r) {
     put(args.y, r, activate(get(args.gate, r), get(args.up, r)));
   }
 }
 
 void FakeBackend::residual_add(const kernels::ResidualAddArgs& args) {
-  begin_op();
+  const Allocating ours = begin_op();
   for (int32_t r = 0; r < args.rows; ++r) put(args.y, r, add(get(args.y, r), get(args.x, r)));
 }
 
 void FakeBackend::copy_rows(const kernels::CopyRowsArgs& args) {
-  begin_op();
+  const Allocating ours = begin_op();
   for (int32_t r = 0; r < args.rows; ++r) put(args.y, r, get(args.x, r));
 }
 
 void FakeBackend::copy_pages(const kernels::CopyPagesArgs& args) {
-  begin_op();
+  const Allocating ours = begin_op();
   for (int32_t i = 0; i < args.pages; ++i) {
     memory_.copy_page(args.from[i], args.to[i], args.page_bytes);
   }
 }
 
 void FakeBackend::scale_add(const kernels::ScaleAddArgs& args) {
-  begin_op();
+  const Allocating ours = begin_op();
   for (int32_t r = 0; r < args.rows; ++r) {
     put(args.y, r, sim::scale_add(read(args.a), get(args.x, r), get(args.y, r)));
   }
 }
 
 void FakeBackend::initial_state(const kernels::InitialStateArgs& args) {
-  begin_op();
+  const Allocating ours = begin_op();
   for (int32_t r = 0; r < args.rows; ++r) put(args.y, r, sim::initial_state(args.positions[r]));
 }
 
 void FakeBackend::logits(const kernels::LogitsArgs& args) {
-  begin_op();
+  const Allocating ours = begin_op();
   const Word matrix = read(args.head.data);
   for (int32_t r = 0; r < args.rows; ++r) {
     const Word row = head(matrix, get(args.x, r));
@@ -175,7 +176,7 @@ void FakeBackend::logits(const kernels::LogitsArgs& args) {
 }
 
 void FakeBackend::most_likely(const kernels::MostLikelyArgs& args) {
-  begin_op();
+  const Allocating ours = begin_op();
   for (int32_t r = 0; r < args.rows; ++r) {
     const float* const row = args.logits + size_t(r) * size_t(args.vocab);
     args.tokens[r] = row[0] != row[0] ? kernels::kNoToken
@@ -184,7 +185,7 @@ void FakeBackend::most_likely(const kernels::MostLikelyArgs& args) {
 }
 
 void FakeBackend::synchronise() {
-  begin_op();
+  const Allocating ours = begin_op();
   if (device_.slow_one_in == 0 || !scheduler_.random().one_in(device_.slow_one_in)) return;
   ++device_.slow;
   scheduler_.clock().advance(std::chrono::microseconds(scheduler_.random().between(100, 20'000)));

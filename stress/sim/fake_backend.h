@@ -6,6 +6,7 @@
 
 #include "kernels/backend.h"
 #include "stress/sim/fake_memory.h"
+#include "stress/sim/host_memory.h"
 #include "stress/sim/scheduler.h"
 
 namespace tinyloop::sim {
@@ -44,7 +45,7 @@ class FakeBackend final : public kernels::Backend {
   void synchronise() override;
 
  private:
-  void begin_op();
+  Allocating begin_op();
   Cell& cell(const kernels::KvView& view, int32_t row, int32_t position);
 
   Device& device_;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "stress/sim/host_memory.h"
 #include "stress/sim/violation.h"
 
 namespace tinyloop::sim {
@@ -26,6 +27,7 @@ FakeMemory::~FakeMemory() {
 }
 
 void* FakeMemory::do_allocate(size_t bytes) noexcept {
+  const Allocating ours(nullptr);
   const bool too_many = device_.capacity > 0 && device_.bytes + bytes > device_.capacity;
   if (Device::due(device_.refuse_in) || device_.full || too_many) {
     ++device_.refused;
@@ -74,6 +76,7 @@ void FakeMemory::copy(void* to_device, const void* from_device, size_t bytes) {
 }
 
 const void* FakeMemory::stage(const void* host, size_t bytes) {
+  const Allocating ours(nullptr);
   if (!device_.runs_ahead) return host;
   const auto* from = static_cast<const std::byte*>(host);
   staged_.emplace_back(from, from + bytes);
@@ -81,6 +84,7 @@ const void* FakeMemory::stage(const void* host, size_t bytes) {
 }
 
 void* FakeMemory::share(size_t bytes) {
+  const Allocating ours(nullptr);
   shared_.emplace_back(bytes);
   return shared_.back().data();
 }

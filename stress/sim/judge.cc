@@ -89,12 +89,12 @@ bool one_still_serves(const Op& op) {
 bool may_hear_of_shutdown(const Op& op, const Circumstances& at) {
   const Slot& slot = *op.slot;
   if (at.engine_cancels || slot.cancels) return true;
-  const bool is_bound = op.when_full != WhenFull::fail || op.pool;
-  if (slot.maintained() > 0 &&
-      (!is_request(op.kind) || is_bound || op.handle || !one_still_serves(op))) {
+  const bool waits = op.when_full != WhenFull::fail;
+  const bool maintained = !op.before.all_fit || slot.maintained() > op.before.maintained;
+  if (maintained && (!is_request(op.kind) || waits || op.handle || !one_still_serves(op))) {
     return true;
   }
-  return (at.engine_closed || slot.drains) && (op.before.closing || is_bound);
+  return (at.engine_closed || slot.drains) && (op.before.closing || waits || op.pool);
 }
 
 bool may_meet_failure(const Op& op) {
@@ -105,7 +105,9 @@ bool may_meet_failure(const Op& op) {
 }
 
 bool may_lose_handle(const Op& op) {
-  return op.handle->released || op.slot->breaks() > 0 || op.slot->maintained() > 0;
+  const Before& built = op.handle->before;
+  return op.handle->released || !built.all_fit || op.slot->breaks() > built.breaks ||
+         op.slot->maintained() > built.maintained;
 }
 
 bool is_explained(const Op& op, errc condition, const Circumstances& at) {
@@ -244,6 +246,9 @@ void judge_error(const Op& op, const error_code& error, const Circumstances& at)
   const bool could_recover = op.slot->reloads() > op.before.reloads;
   if (op.before.all_failed && !could_recover && is_request(op.kind)) {
     fail(op, "a replica that had failed served it");
+  }
+  if (op.before.none_serves && op.slot->reloads() == 0 && is_request(op.kind)) {
+    fail(op, "a replica served it that had been drained");
   }
 }
 

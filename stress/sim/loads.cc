@@ -58,7 +58,7 @@ bool Clients::load() {
   Op& op = *new_op(OpKind::load, slot);
   std::string path = slot.sim().file.path();
   Device& one = random_.of(slot.copies).device;
-  bool may_fail = one.capacity > 0;
+  bool may_fail = one.capacity > 0 || host_lacks_;
   if (random_.one_in(12)) one.refuse_in = 1 + random_.below(60), may_fail = true;
   if (random_.one_in(40)) one.break_in = 1 + random_.below(30), may_fail = true;
   if (random_.one_in(40)) path += ".none", op.breaks_bound = true;

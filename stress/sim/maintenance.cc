@@ -1,4 +1,5 @@
 // Replicas that are drained and loaded again, and what they tell of themselves.
+#include <algorithm>
 #include <utility>
 
 #include "stress/sim/clients.h"
@@ -72,8 +73,17 @@ void Clients::completed_maintenance(Op& op, Copy& copy, const error_code& error)
       break;
   }
   if (!explained) fail(op, "ended without a reason with " + error.message());
-  const bool rests = !error && op.kind == OpKind::drain_replica && !op.beside_maintenance;
-  if (rests && !copy.device.is_empty()) fail(op, "is over, and the device has not everything back");
+  if (!error && op.kind == OpKind::drain_replica && !op.beside_maintenance) {
+    if (!copy.device.is_empty()) fail(op, "is over, and the device has not everything back");
+    if (slot.model && !slot.closing() && !engine_closed_) {
+      const size_t index = size_t(std::find_if(slot.copies.begin(), slot.copies.end(),
+                                               [&](const Copy& each) { return &each == &copy; }) -
+                                  slot.copies.begin());
+      if (slot.model.health().replicas[index].state != ReplicaState::drained) {
+        fail(op, "is over, and the replica is not drained");
+      }
+    }
+  }
   complete(op, error, op.kind == OpKind::drain_replica ? "drained" : "loaded again");
 }
 
@@ -83,15 +93,17 @@ bool Clients::ask_trace() {
   Op& op = *new_op(OpKind::trace, *slot);
   const Model model = slot->model;
   begin_call(op);
-  model.async_trace(random_.below(slot->copies.size()),
-                    bound(op, [this, &op](error_code error, const Trace& trace) {
-                      ++op.completions;
-                      if (error && !(op.slot->closing() || engine_closed_)) {
-                        fail(op, "ended without a reason with " + error.message());
-                      }
-                      if (!error) judge_trace(op, trace);
-                      complete(op, error, trace.events.empty() ? "none" : "events");
-                    }));
+  model.async_trace(
+      random_.below(slot->copies.size()),
+      bound(op, [this, &op](error_code error, const Trace& trace) {
+        ++op.completions;
+        const bool ends = op.slot->closing() || engine_closed_;
+        if (error && !(ends && (error == errc::shutdown || error == errc::model_closed))) {
+          fail(op, "ended without a reason with " + error.message());
+        }
+        if (!error) judge_trace(op, trace);
+        complete(op, error, trace.events.empty() ? "none" : "events");
+      }));
   end_call(op);
   return true;
 }

@@ -47,6 +47,20 @@ inline bool is_build(OpKind kind) {
   return kind >= OpKind::build_prefix && kind <= OpKind::register_prefix;
 }
 
+// What was so when an operation was sent; counts to be compared with later ones.
+struct Before {
+  uint64_t refused = 0;  // allocations
+  uint64_t breaks = 0;   // of devices
+  uint32_t maintained = 0, reloads = 0;
+  size_t fit = 0;  // replicas that served, and were to go on serving
+  bool all_fit = false;
+  bool none_serves = false;  // all were being drained, or had been
+  bool doubtful = false;     // one was broken and had not noticed, or was being loaded again
+  bool failed = false;       // one had failed
+  bool all_failed = false;
+  bool closing = false, released = false;
+};
+
 // What a client keeps of a handle.
 struct HandleRecord {
   size_t id = 0;
@@ -56,6 +70,7 @@ struct HandleRecord {
   PrefixCache prefix{};  // one of the two
   ResumeHandle resume{};
   bool released = false;  // a release has been asked for
+  Before before{};        // when it was sent for
 
   bool resumes() const { return bool(resume); }
   bool is_held() const { return bool(prefix) || bool(resume); }
@@ -70,18 +85,6 @@ struct PoolRecord {
   std::vector<int32_t> depths{};     // at which prefixes have been registered
 };
 using PoolRecordRef = std::shared_ptr<PoolRecord>;
-
-// What was so when an operation was sent; counts to be compared with later ones.
-struct Before {
-  uint64_t refused = 0;  // allocations
-  uint64_t breaks = 0;   // of devices
-  uint32_t maintained = 0, reloads = 0;
-  size_t fit = 0;         // replicas that served, and were to go on serving
-  bool doubtful = false;  // one was broken and had not noticed, or was being loaded again
-  bool failed = false;    // one had failed
-  bool all_failed = false;
-  bool closing = false, released = false;
-};
 
 struct Op {
   size_t id = 0;

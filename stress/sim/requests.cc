@@ -30,6 +30,8 @@ Before Clients::look(const Slot& slot) const {
                 .breaks = slot.breaks(),
                 .maintained = slot.maintained(),
                 .reloads = slot.reloads(),
+                .all_fit = true,
+                .none_serves = true,
                 .all_failed = true,
                 .closing = slot.closing() || engine_closed_};
   const HealthReport health = slot.model.health();
@@ -37,8 +39,11 @@ Before Clients::look(const Slot& slot) const {
     const Copy& copy = slot.copies[i];
     const ReplicaState state = health.replicas[i].state;
     const bool failed = state == ReplicaState::failed;
-    before.fit += state == ReplicaState::serving && !copy.device.broken && copy.maintaining == 0;
-    before.doubtful |= (copy.device.broken && !failed) || copy.maintaining > 0;
+    const bool fit = state == ReplicaState::serving && !copy.is_doubtful();
+    before.fit += fit;
+    before.all_fit &= fit;
+    before.none_serves &= state == ReplicaState::draining || state == ReplicaState::drained;
+    before.doubtful |= copy.is_doubtful() && (!failed || copy.maintaining > 0);
     before.failed |= failed;
     before.all_failed &= failed && copy.maintaining == 0;
   }
@@ -143,6 +148,7 @@ void Clients::completed_build(Op& op, const error_code& error, Kind handle) {
   record->loops = op.loops;
   record->max_loops = op.kind == OpKind::build_prefix ? op.loops : op.max_loops;
   record->window = op.window;
+  record->before = op.before;
   if constexpr (std::is_same_v<Kind, PrefixCache>) {
     record->prefix = std::move(handle);
   } else {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "stress/sim/host_memory.h"
 #include "stress/sim/violation.h"
 
 namespace tinyloop::sim {
@@ -23,6 +24,7 @@ void Scheduler::take(const std::string& name, std::shared_ptr<actors::Loop> loop
   loops_.push_back(std::make_unique<LoopRecord>());
   loops_.back()->name = name;
   loops_.back()->loop = std::move(loop);
+  loops_.back()->may_lack_memory = name.starts_with("tinyloop-r");
 }
 
 void Scheduler::step() {
@@ -68,6 +70,7 @@ void Scheduler::point() noexcept {
   if (looking_ || depth_ >= habits.depth || nested_ >= kMostInterruptions || --countdown_ > 0)
     return;
   countdown_ = 1 + random_.below(2 * habits.interval);
+  const Allocating ours(nullptr);
   ++depth_;
   ++nested_;
   Choice choice = choose();
@@ -101,7 +104,11 @@ void Scheduler::turn(LoopRecord& record) {
   record.epoch = record.loop->waker().epoch();
   turning_.push_back(&record);
   if (is_verbose()) trace(std::string(turning_.size(), '>') + " turn of " + record.name);
-  const actors::Loop::Next next = record.loop->turn();
+  actors::Loop::Next next;
+  {
+    const Allocating its(record.may_lack_memory ? &record.refused : nullptr);
+    next = record.loop->turn();
+  }
   if (is_verbose()) trace(std::string(turning_.size(), '<') + " turn of " + record.name);
   turning_.pop_back();
   record.running = false;

@@ -23,9 +23,11 @@ struct LoopRecord {
   std::shared_ptr<actors::Loop> loop;  // null: it has ended
   bool running = false;                // a turn is under way
   bool asleep = false;
+  bool may_lack_memory = false;
   uint32_t epoch = 0;  // of its bell when the last turn began
   std::optional<TimePoint> until{};
   std::vector<TimePoint> starts{};  // of all its turns
+  uint64_t refused = 0;             // allocations of the host's
 };
 
 class Scheduler {
@@ -47,7 +49,7 @@ class Scheduler {
   std::function<bool()> client;   // does something; false: there is nothing to do
   std::function<void()> at_rest;  // nothing can move but clients and time
 
-  // Takes a loop in place of a thread.
+  // Takes a loop in place of a thread. The host may refuse memory to a replica's.
   void take(const std::string& name, std::shared_ptr<actors::Loop> loop);
   // The loop whose turn is under way, innermost; null: none.
   LoopRecord* current() { return turning_.empty() ? nullptr : turning_.back(); }

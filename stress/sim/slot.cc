@@ -17,18 +17,26 @@ auto sum(const std::deque<Copy>& copies, Count count) {
 
 }  // namespace
 
+uint64_t Copy::host_refused() const {
+  return loop ? loop->refused : 0;
+}
+
+bool Copy::is_doubtful() const {
+  return device.broken || maintaining > 0 || (host_refused() > 0 && loop->running);
+}
+
 size_t Copy::turns() const {
   return loop ? loop->starts.size() : 0;
 }
 
 uint64_t Slot::refused() const {
-  return sum(copies, [](const Copy& copy) { return copy.device.refused; });
+  return sum(copies, [](const Copy& copy) { return copy.device.refused + copy.host_refused(); });
 }
 uint64_t Slot::spoiled() const {
   return sum(copies, [](const Copy& copy) { return copy.device.spoiled; });
 }
 uint64_t Slot::breaks() const {
-  return sum(copies, [](const Copy& copy) { return copy.device.breaks; });
+  return sum(copies, [](const Copy& copy) { return copy.device.breaks + copy.host_refused(); });
 }
 uint32_t Slot::reloads() const {
   return sum(copies, [](const Copy& copy) { return copy.reloads; });

@@ -31,6 +31,8 @@ struct Copy {
   uint32_t drains = 0, reloads = 0;
 
   size_t turns() const;
+  uint64_t host_refused() const;  // allocations
+  bool is_doubtful() const;       // it may be about to fail
 };
 
 struct Slot {
@@ -54,9 +56,9 @@ struct Slot {
   const Device& device() const { return copies.front().device; }  // all are of one kind
 
   // Over all replicas.
-  uint64_t refused() const;
+  uint64_t refused() const;  // allocations, of devices and host
   uint64_t spoiled() const;
-  uint64_t breaks() const;
+  uint64_t breaks() const;  // of devices; and want of the host's memory may end a replica, too
   uint32_t reloads() const;
   uint32_t maintained() const;  // drains and reloads
   bool all_alive() const;

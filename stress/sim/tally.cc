@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "stress/sim/host_memory.h"
+
 namespace tinyloop::sim {
 
 namespace {
@@ -85,8 +87,8 @@ void Tally::print() const {
 }
 
 bool Tally::is_complete() const {
-  bool complete =
-      several > 0 && preemptions > 0 && refused > 0 && broken > 0 && spoiled > 0 && slow > 0;
+  bool complete = (host_refused > 0 || !kHostMemoryRefuses) && several > 0 && preemptions > 0 &&
+                  refused > 0 && broken > 0 && spoiled > 0 && slow > 0;
   for (const auto& [kind, outcome] : kExpected) {
     if (outcomes[size_t(kind)].contains(outcome)) continue;
     std::printf("never occurred: %s %s\n", to_string(kind), outcome);

@@ -15,7 +15,7 @@ struct Tally {
   uint64_t preemptions = 0;  // at least
   uint64_t several = 0;      // models of several replicas
   uint64_t cancels = 0, rests = 0;
-  uint64_t refused = 0, broken = 0, spoiled = 0, slow = 0;
+  uint64_t refused = 0, host_refused = 0, broken = 0, spoiled = 0, slow = 0;
   // By kind and by what it came to: a FinishReason's name, or a condition's.
   std::array<std::map<std::string, uint64_t>, kOpKinds> outcomes;
 
