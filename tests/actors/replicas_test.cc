@@ -1,75 +1,13 @@
 // Several replicas behind one model: who gets which request, and what becomes of them when one of
 // them fails, is drained, or is loaded again.
-#include <gtest/gtest.h>
-
+#include <array>
 #include <filesystem>
-#include <map>
 #include <numeric>
 
-#include "tests/actors/handles.h"
+#include "tests/actors/replicas_fixture.h"
 
 namespace tinyloop::testing {
 namespace {
-
-namespace asio = boost::asio;
-
-class ReplicasTest : public ::testing::Test {
- protected:
-  ReplicasTest() { options_.device = "a,b"; }
-
-  Model load() {
-    auto [error, model] = engine_.load(options_);
-    EXPECT_FALSE(error) << error.message();
-    return model;
-  }
-
-  // The devices that the tests' replicas run on, by name.
-  std::map<std::string, std::shared_ptr<TestDevice>> devices_ = {
-      {"a", std::make_shared<TestDevice>()}, {"b", std::make_shared<TestDevice>()}};
-  ModelOptions options_ = small_options();
-  EngineOn engine_{[this](const ModelOptions& given) {
-    ModelOptions options = given;
-    options.device = test_device();
-    return test_backends(devices_.at(given.device))(options);
-  }};
-};
-
-// As on a model of one replica.
-const std::vector<int32_t>& expected(int32_t seed) {
-  static std::map<int32_t, std::vector<int32_t>> known;
-  static const ServedModel alone;
-  auto& tokens = known[seed];
-  if (tokens.empty()) tokens = alone.generate(request(12, seed)).tokens;
-  return tokens;
-}
-
-GenerateRequest waiting(int32_t seed) {
-  GenerateRequest what = request(12, seed);
-  what.when_full = WhenFull::wait;
-  return what;
-}
-
-std::vector<std::future<Outcome<GenerateResult>>> start(const Model& model, int32_t count) {
-  std::vector<std::future<Outcome<GenerateResult>>> futures;
-  for (int32_t i = 0; i < count; ++i) {
-    futures.push_back(model.async_generate(waiting(i % 20), use_outcome()));
-  }
-  return futures;
-}
-
-void kill(const Model& model, size_t replica) {
-  visit_replica(
-      model,
-      [](engine::BatchEngine&) {
-        throw base::Failure(errc::replica_failed, "cudaStreamSynchronize: gone");
-      },
-      replica);
-  while (model.health().replicas[replica].state != ReplicaState::failed) std::this_thread::yield();
-}
-
-uint64_t accepted(const Model& model, size_t replica) {
-  return model.metrics()[replica].statistics.accepted;
-}
 
 TEST_F(ReplicasTest, ShareTheRequestsAndGiveTheSameBits) {
   const Model model = load();
@@ -319,6 +257,8 @@ TEST_F(ReplicasTest, AReloadFindsTheSameModelOrFails) {
   EXPECT_TRUE(model.async_reload_replica(0, use_error()).get() == errc::io_error);
   EXPECT_EQ(model.health().replicas[0].state, ReplicaState::failed);
   EXPECT_EQ(model.metrics()[0].memory.total(), 0u);
+  EXPECT_FALSE(model.async_drain_replica(0, use_error()).get());
+  EXPECT_EQ(model.health().replicas[0].state, ReplicaState::drained);
   for (auto& future : start(model, 4)) EXPECT_FALSE(error_of(future));  // by the other one
   std::filesystem::rename(kept, own.path());
   EXPECT_FALSE(model.async_reload_replica(0, use_error()).get());
@@ -404,6 +344,27 @@ TEST_F(ReplicasTest, APoolIsInOneReplicaAndMovesWhenThatOneFails) {
   EXPECT_EQ(pool.statistics().hits, 6u);
   EXPECT_EQ(pool.statistics().entries, 1u);
   EXPECT_TRUE(load().async_generate(what, use_error()).get() == errc::wrong_model);
+}
+
+// One registers while the other does: both prefixes are in one replica, and stay.
+TEST_F(ReplicasTest, TwoFirstRegistrationsShareAReplica) {
+  const Model model = load();
+  for (int round = 0; round < 50; ++round) {
+    const PrefixPool pool({.capacity = 4});
+    std::vector<std::thread> callers;
+    std::array<int32_t, 2> ids{};
+    for (size_t i = 0; i < ids.size(); ++i) {
+      callers.emplace_back([&, i] {
+        const auto what = prefix_request(20, 3, 0, int32_t(i));
+        ids[i] = model.async_register_prefix(pool, what, asio::use_future).get();
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+    EXPECT_EQ(pool.statistics().entries, 2u);
+    for (const int32_t id : ids) {
+      EXPECT_TRUE(model.async_prefix_info(pool, id, asio::use_future).get().live);
+    }
+  }
 }
 
 TEST_F(ReplicasTest, AnAutomaticPoolSendsAPromptWhereItsBeginningIs) {
