@@ -75,7 +75,7 @@ void ResidentPool::serve(Operation& operation) {
   const int32_t positions = match ? usable(*match, request) : 0;
   const bool generates = request.kind == engine::SequenceKind::generate;
   if (positions > 0) {
-    request.base = prefixes_.at(match->id);
+    request.base = prefixes_.at(size_t(match->id));
     request.base_positions = positions;
     request.base_loops = request.loops;
     if (generates) index_.touch(match->id);
@@ -123,9 +123,12 @@ void ResidentPool::publish(Operation& operation) {
   engine::CachedPrefixRef prefix = engine_.find_prefix(kept);
   engine_.drop_prefix(kept);  // from here on it is the pool's alone
   const size_t bytes = engine_.prefix_sizes().bytes_of(prefix->shape()).total();
+  // An entry must not stand there without its prefix: the room for that comes first. The new id is
+  // the smallest that is free.
+  prefixes_.resize(std::max(prefixes_.size(), index_.size() + 2));
   const auto inserted = index_.insert(pending.tokens(), pending.key(), bytes);
-  for (const int32_t id : inserted.evicted) prefixes_.erase(id);
-  prefixes_.emplace(inserted.id, std::move(prefix));
+  for (const int32_t id : inserted.evicted) prefixes_[size_t(id)].reset();
+  prefixes_[size_t(inserted.id)] = std::move(prefix);
   operation.pool.id = inserted.id;
   ++book_->registered;
   book_->evicted += inserted.evicted.size();
@@ -158,7 +161,7 @@ bool ResidentPool::yield_one() {
   if (index_.size() == 0) return false;
   const int32_t id = index_.oldest_first().front();
   index_.erase(id);
-  prefixes_.erase(id);
+  prefixes_[size_t(id)].reset();
   ++book_->evicted;
   update_book(index_.size(), index_.bytes());
   tell([&] { return PoolEvent{.kind = PoolEvent::Kind::yielded, .id = id}; });

@@ -5,8 +5,6 @@
 #include <list>
 #include <memory>
 #include <optional>
-#include <unordered_map>
-#include <vector>
 
 #include "actors/operation.h"
 #include "engine/batch_engine.h"
@@ -76,7 +74,7 @@ class ResidentPool {
   const std::shared_ptr<PoolBook> book_;
   engine::BatchEngine& engine_;
   engine::PrefixIndex index_;
-  std::unordered_map<int32_t, engine::CachedPrefixRef> prefixes_;  // by id
+  std::vector<engine::CachedPrefixRef> prefixes_;  // by id
   std::list<PendingPrefix> pending_;
   size_t told_entries_ = 0, told_bytes_ = 0;  // this replica's part of the book's figures
 };
