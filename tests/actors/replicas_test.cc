@@ -92,38 +92,6 @@ TEST_F(ReplicasTest, OneKilledUnderLoadFailsItsRequestsAndServesAgain) {
   EXPECT_EQ(model.memory().total(), 0u);
 }
 
-// The error is a real one, of the second GPU; the process and the first one go on.
-TEST_F(ReplicasTest, AGpuThatIsLostTakesItsOwnReplicaAlong) {
-  if (!on_cuda() || cuda_device_count() < 2) GTEST_SKIP() << "needs two CUDA devices";
-  EngineOn engine([this](const ModelOptions& given) {
-    ModelOptions options = given;
-    options.device = given.device == "a" ? "cuda:0" : "cuda:1";
-    return test_backends(devices_.at(given.device))(options);
-  });
-  const auto [error, model] = engine.load(options_);
-  ASSERT_FALSE(error) << error.message();
-  std::vector<std::future<Outcome<GenerateResult>>> futures;
-  {
-    const Pause first(model, 0), second(model, 1);
-    futures = start(model, 200);
-    devices_["b"]->breaks = true;
-  }
-  int32_t failed = 0;
-  for (auto& future : futures) {
-    const error_code end = error_of(future);
-    EXPECT_TRUE(!end || end == errc::replica_failed) << end.message();
-    failed += bool(end);
-  }
-  EXPECT_EQ(failed, 100);
-  EXPECT_EQ(model.health().replicas[0].state, ReplicaState::serving);
-  EXPECT_EQ(model.health().replicas[1].state, ReplicaState::failed);
-  for (auto& future : start(model, 10)) EXPECT_FALSE(error_of(future));
-  const error_code again = model.async_reload_replica(1, use_error()).get();
-  EXPECT_TRUE(again == errc::replica_failed) << again.message();
-  for (auto& future : start(model, 10)) EXPECT_FALSE(error_of(future));
-  EXPECT_FALSE(model.async_unload(ShutdownMode::drain, use_error()).get());
-}
-
 TEST_F(ReplicasTest, AHandleLivesAndDiesWithItsReplica) {
   const Model model = load();
   std::vector<PrefixCache> handles;
