@@ -177,10 +177,11 @@ void Replica::submit(const OperationPtr& operation, errc closed, bool let_in) {
   }
 }
 
-// What was kept on a replica that has failed, or given its memory back, is lost, wherever the
-// request is sent next.
+// What was kept on a replica that has failed, or gives its memory back though its model goes on, is
+// lost, wherever the request is sent next.
 base::Error Replica::told(const Operation& operation, base::Error error) const noexcept {
-  const bool lost = error.code == errc::replica_failed || state() == ReplicaState::drained;
+  const bool lost =
+      error.code == errc::replica_failed || (error.code == errc::shutdown && !close_requested());
   if (operation.base && lost) error.code = errc::handle_lost;
   return error;
 }

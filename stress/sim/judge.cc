@@ -91,7 +91,7 @@ bool may_hear_of_shutdown(const Op& op, const Circumstances& at) {
   if (at.engine_cancels || slot.cancels) return true;
   const bool waits = op.when_full != WhenFull::fail;
   const bool maintained = !op.before.all_fit || slot.maintained() > op.before.maintained;
-  if (maintained && (!is_request(op.kind) || waits || op.handle || !one_still_serves(op))) {
+  if (maintained && (!is_request(op.kind) || waits || !one_still_serves(op))) {
     return true;
   }
   return (at.engine_closed || slot.drains) && (op.before.closing || waits || op.pool);
