@@ -12,6 +12,9 @@ class ClosedLatch {
  public:
   using Callback = std::function<void()>;
 
+  // Room for a few who ask is there from the start.
+  ClosedLatch() { callbacks_.reserve(4); }
+
   // Calls `callback` once: on this thread now if it is open, else on the thread that opens it.
   // `callback` must not throw.
   void when_open(Callback callback) {

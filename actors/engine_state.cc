@@ -26,7 +26,7 @@ ContextRef make_context(EngineOptions& options, Platform platform) {
 }
 
 error_code shutdown_error() {
-  return make_error(errc::shutdown, "the engine has been shut down");
+  return make_error(with_sentence(errc::shutdown, "the engine has been shut down"));
 }
 
 }  // namespace
@@ -56,7 +56,14 @@ class EngineState::GroupLoad {
       : engine_(std::move(engine)),
         group_(std::move(group)),
         request_(std::move(request)),
-        left_(group_->size()) {}
+        left_(group_->size()) {
+    const auto open = std::make_shared<std::atomic<size_t>>(left_);
+    for (size_t i = 0; i < left_; ++i) {
+      when_closed_.push_back([request = request_, open] {
+        if (open->fetch_sub(1) == 1) request->done(request->refusal, {});
+      });
+    }
+  }
 
   const ReplicaGroup& group() const { return *group_; }
 
@@ -74,7 +81,7 @@ class EngineState::GroupLoad {
     } catch (const std::bad_alloc&) {
       return give_back(make_error(errc::out_of_memory, {}));
     }
-    request_->tell({}, std::move(model));
+    request_->done({}, std::move(model));
   }
 
  private:
@@ -85,20 +92,20 @@ class EngineState::GroupLoad {
     return std::nullopt;
   }
 
-  // Nobody wants them. The caller is told when the memory is back; at once, where there is no host
-  // memory to wait for that with.
+  // Nobody wants them. The caller is told when the memory is back.
   void give_back(error_code why) noexcept {
+    request_->refusal = why;
     group_->request_close(ShutdownMode::cancel);
-    try {
-      group_->when_closed([request = request_, why] { request->tell(why, {}); });
-    } catch (const std::bad_alloc&) {
-      request_->tell(why, {});
+    for (size_t i = 0; i < group_->size(); ++i) {
+      (*group_)[i].when_closed(std::move(when_closed_[i]));
     }
   }
 
   const std::shared_ptr<EngineState> engine_;
   const GroupRef group_;
   const std::shared_ptr<Load> request_;
+  // Of each replica. Made at the start: a load may fail because there is no host memory.
+  std::vector<ClosedLatch::Callback> when_closed_;
   std::mutex mutex_;  // guards what follows
   size_t left_;
   std::optional<base::Error> error_;  // the first one
@@ -106,16 +113,16 @@ class EngineState::GroupLoad {
 
 void EngineState::load(std::string path, ModelOptions options, std::shared_ptr<Load> request) {
   if (auto checked = engine::check_options(options); !checked)
-    return request->tell(make_error(checked.error()), {});
+    return request->done(make_error(checked.error()), {});
   const auto each = options_of_replicas(options);
-  if (!each) return request->tell(make_error(each.error()), {});
+  if (!each) return request->done(make_error(each.error()), {});
   std::vector<ReplicaRef> replicas;
   for (const ModelOptions& own : each.value()) {
     replicas.push_back(std::make_shared<Replica>(context_, courier_, path, own, replicas.size()));
   }
   const auto group = std::make_shared<const ReplicaGroup>(std::move(replicas));
   const auto load = std::make_shared<GroupLoad>(shared_from_this(), group, request);
-  if (error_code error = start(load)) request->tell(error, {});
+  if (error_code error = start(load)) request->done(error, {});
 }
 
 error_code EngineState::start(const std::shared_ptr<GroupLoad>& load) {

@@ -40,12 +40,7 @@ class EngineState : public std::enable_shared_from_this<EngineState> {
   struct Load {
     std::function<void(error_code, Model)> done;
     std::atomic<bool> cancelled{false};
-    std::atomic<bool> told{false};
-
-    // The first outcome is the caller's.
-    void tell(error_code error, Model model) {
-      if (!told.exchange(true)) done(error, std::move(model));
-    }
+    error_code refusal;  // why it fails, once that is known
   };
   void load(std::string path, ModelOptions options, std::shared_ptr<Load> request);
 
