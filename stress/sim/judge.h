@@ -16,6 +16,8 @@ struct Circumstances {
 
 const char* name_of(errc condition);
 
+// Whether there were too many messages that are not requests: that may always be.
+bool is_crowded_out(const error_code& error);
 // A violation unless docs/errors.md has a reason for the error.
 void judge_error(const Op& op, const error_code& error, const Circumstances& at);
 // The tokens behind the prompt: those that the reference gives, all of them or the first ones.

@@ -59,7 +59,7 @@ void Clients::completed_maintenance(Op& op, Copy& copy, const error_code& error)
       explained = op.breaks_bound;
       break;
     case errc::overloaded:
-      explained = op.beside_maintenance;
+      explained = op.beside_maintenance || is_crowded_out(error);
       break;
     case errc::shutdown:
     case errc::model_closed:
@@ -93,17 +93,17 @@ bool Clients::ask_trace() {
   Op& op = *new_op(OpKind::trace, *slot);
   const Model model = slot->model;
   begin_call(op);
-  model.async_trace(
-      random_.below(slot->copies.size()),
-      bound(op, [this, &op](error_code error, const Trace& trace) {
-        ++op.completions;
-        const bool ends = op.slot->closing() || engine_closed_;
-        if (error && !(ends && (error == errc::shutdown || error == errc::model_closed))) {
-          fail(op, "ended without a reason with " + error.message());
-        }
-        if (!error) judge_trace(op, trace);
-        complete(op, error, trace.events.empty() ? "none" : "events");
-      }));
+  model.async_trace(random_.below(slot->copies.size()),
+                    bound(op, [this, &op](error_code error, const Trace& trace) {
+                      ++op.completions;
+                      const bool ends = op.slot->closing() || engine_closed_;
+                      if (error && !is_crowded_out(error) &&
+                          !(ends && (error == errc::shutdown || error == errc::model_closed))) {
+                        fail(op, "ended without a reason with " + error.message());
+                      }
+                      if (!error) judge_trace(op, trace);
+                      complete(op, error, trace.events.empty() ? "none" : "events");
+                    }));
   end_call(op);
   return true;
 }
