@@ -119,7 +119,7 @@ class Clients {
   bool reload_replica();
   bool ask_trace();
   bool maintain(Slot& slot, OpKind kind);
-  void completed_maintenance(Op& op, Copy& copy, const error_code& error);
+  void completed_maintenance(Op& op, size_t which, const error_code& error);
 
   // ---- What must hold (endings.cc) -------------------------------------------------------------
   void check_waiting(const Slot& slot, const std::vector<const Op*>& waiting,

@@ -90,7 +90,8 @@ bool may_hear_of_shutdown(const Op& op, const Circumstances& at) {
   const Slot& slot = *op.slot;
   if (at.engine_cancels || slot.cancels) return true;
   const bool waits = op.when_full != WhenFull::fail;
-  const bool maintained = !op.before.all_fit || slot.maintained() > op.before.maintained;
+  const bool maintained =
+      op.before.fit < slot.copies.size() || slot.maintained() > op.before.maintained;
   if (maintained && (!is_request(op.kind) || waits || !one_still_serves(op))) {
     return true;
   }
@@ -106,8 +107,8 @@ bool may_meet_failure(const Op& op) {
 
 bool may_lose_handle(const Op& op) {
   const Before& built = op.handle->before;
-  return op.handle->released || !built.all_fit || op.slot->breaks() > built.breaks ||
-         op.slot->maintained() > built.maintained;
+  return op.handle->released || built.fit < op.handle->slot->copies.size() ||
+         op.slot->breaks() > built.breaks || op.slot->maintained() > built.maintained;
 }
 
 bool is_explained(const Op& op, errc condition, const Circumstances& at) {

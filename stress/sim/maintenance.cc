@@ -1,5 +1,4 @@
 // Replicas that are drained and loaded again, and what they tell of themselves.
-#include <algorithm>
 #include <utility>
 
 #include "stress/sim/clients.h"
@@ -20,9 +19,10 @@ bool Clients::reload_replica() {
 
 bool Clients::maintain(Slot& slot, OpKind kind) {
   Op& op = *new_op(kind, slot);
-  size_t which = random_.below(slot.copies.size());
+  const size_t which = random_.below(slot.copies.size());
   Copy& copy = slot.copies[which];
-  if (random_.one_in(20)) which = slot.copies.size(), op.breaks_bound = true;
+  op.breaks_bound = random_.one_in(20);
+  const size_t named = op.breaks_bound ? slot.copies.size() : which;
   const Model model = slot.model;
   begin_call(op);
   op.beside_maintenance = copy.maintaining > 0;
@@ -31,22 +31,22 @@ bool Clients::maintain(Slot& slot, OpKind kind) {
     ++(kind == OpKind::drain_replica ? copy.drains : copy.reloads);
   }
   const uint32_t asked = copy.drains + copy.reloads;
-  auto handler = bound(op, [this, &op, &copy, asked](error_code error) {
+  auto handler = bound(op, [this, &op, &copy, which, asked](error_code error) {
     ++op.completions;
     op.beside_maintenance |= copy.drains + copy.reloads > asked;
     if (!op.breaks_bound) --copy.maintaining;
-    completed_maintenance(op, copy, error);
+    completed_maintenance(op, which, error);
   });
   if (kind == OpKind::drain_replica) {
-    model.async_drain_replica(which, std::move(handler));
+    model.async_drain_replica(named, std::move(handler));
   } else {
-    model.async_reload_replica(which, std::move(handler));
+    model.async_reload_replica(named, std::move(handler));
   }
   end_call(op);
   return true;
 }
 
-void Clients::completed_maintenance(Op& op, Copy& copy, const error_code& error) {
+void Clients::completed_maintenance(Op& op, size_t which, const error_code& error) {
   if (op.completions > 1) fail(op, "completed twice");
   const Slot& slot = *op.slot;
   const bool lacked = slot.refused() > op.before.refused || slot.breaks() > op.before.breaks;
@@ -74,14 +74,12 @@ void Clients::completed_maintenance(Op& op, Copy& copy, const error_code& error)
   }
   if (!explained) fail(op, "ended without a reason with " + error.message());
   if (!error && op.kind == OpKind::drain_replica && !op.beside_maintenance) {
-    if (!copy.device.is_empty()) fail(op, "is over, and the device has not everything back");
-    if (slot.model && !slot.closing() && !engine_closed_) {
-      const size_t index = size_t(std::find_if(slot.copies.begin(), slot.copies.end(),
-                                               [&](const Copy& each) { return &each == &copy; }) -
-                                  slot.copies.begin());
-      if (slot.model.health().replicas[index].state != ReplicaState::drained) {
-        fail(op, "is over, and the replica is not drained");
-      }
+    if (!slot.copies[which].device.is_empty()) {
+      fail(op, "is over, and the device has not everything back");
+    }
+    if (slot.model && !slot.closing() && !engine_closed_ &&
+        slot.model.health().replicas[which].state != ReplicaState::drained) {
+      fail(op, "is over, and the replica is not drained");
     }
   }
   complete(op, error, op.kind == OpKind::drain_replica ? "drained" : "loaded again");

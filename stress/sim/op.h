@@ -52,8 +52,7 @@ struct Before {
   uint64_t refused = 0;  // allocations
   uint64_t breaks = 0;   // of devices
   uint32_t maintained = 0, reloads = 0;
-  size_t fit = 0;  // replicas that served, and were to go on serving
-  bool all_fit = false;
+  size_t fit = 0;            // replicas that served, and were to go on serving
   bool none_serves = false;  // all were being drained, or had been
   bool doubtful = false;     // one was broken and had not noticed, or was being loaded again
   bool failed = false;       // one had failed

@@ -30,7 +30,6 @@ Before Clients::look(const Slot& slot) const {
                 .breaks = slot.breaks(),
                 .maintained = slot.maintained(),
                 .reloads = slot.reloads(),
-                .all_fit = true,
                 .none_serves = true,
                 .all_failed = true,
                 .closing = slot.closing() || engine_closed_};
@@ -39,9 +38,7 @@ Before Clients::look(const Slot& slot) const {
     const Copy& copy = slot.copies[i];
     const ReplicaState state = health.replicas[i].state;
     const bool failed = state == ReplicaState::failed;
-    const bool fit = state == ReplicaState::serving && !copy.is_doubtful();
-    before.fit += fit;
-    before.all_fit &= fit;
+    before.fit += state == ReplicaState::serving && !copy.is_doubtful();
     before.none_serves &= state == ReplicaState::draining || state == ReplicaState::drained;
     before.doubtful |= copy.is_doubtful() && (!failed || copy.maintaining > 0);
     before.failed |= failed;
