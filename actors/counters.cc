@@ -67,6 +67,9 @@ void Counters::count_completed(const Outcome& outcome) noexcept {
     case FinishReason::deadline:
       ++deadline_;
       return;
+    case FinishReason::all_masked:
+      ++failed_;
+      return;
     case FinishReason::eos:
     case FinishReason::stop_sequence:
     case FinishReason::max_tokens:

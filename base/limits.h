@@ -20,6 +20,8 @@ inline constexpr int32_t kMaxStopSequences = 64;  // a request's own; bounds the
 inline constexpr size_t kMaxStopLength = 1024;    // tokens or bytes
 inline constexpr int32_t kMaxTraceEvents = 1 << 24;  // of 72 bytes: more than a gigabyte
 inline constexpr int32_t kMaxLogprobs = 64;          // candidates a position
+inline constexpr int32_t kMaxLogitBias = 1024;       // tokens: they travel with each step
+inline constexpr float kMaxPenalty = 2.0f;           // presence and frequency, as elsewhere
 inline constexpr int32_t kMaxPriority = 16;  // and least; bounds how long anybody is held up
 
 static_assert(kMaxQueued <= 65535 - 1024,

@@ -17,6 +17,8 @@ const char* to_string(FinishReason reason) noexcept {
       return "cancelled";
     case FinishReason::deadline:
       return "deadline";
+    case FinishReason::all_masked:
+      return "all_masked";
   }
   return "unknown";
 }

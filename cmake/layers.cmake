@@ -23,6 +23,10 @@ tinyloop_layer(engine)
 tinyloop_layer(actors)
 target_compile_definitions(tinyloop_kernels PRIVATE
     $<$<BOOL:${TINYLOOP_CUDA_SM90A}>:TINYLOOP_CUDA_SM90A=1>)
+if(TINYLOOP_CUDA_ENABLED)
+  # Shares its arithmetic with the host (kernels/sampling_math.h): no contraction there, none here.
+  set_source_files_properties(kernels/sample_cuda.cu PROPERTIES COMPILE_OPTIONS "--fmad=false")
+endif()
 target_link_libraries(tinyloop_base PUBLIC Boost::headers Threads::Threads)
 target_link_libraries(tinyloop_kernels PUBLIC tinyloop_base hwy::hwy)
 target_link_libraries(tinyloop_engine PUBLIC tinyloop_kernels PRIVATE ICU::uc nlohmann_json::nlohmann_json)

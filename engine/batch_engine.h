@@ -81,7 +81,8 @@ class BatchEngine {
   size_t preempted() const;
   // Takes over the request and its reservation. `client` must stay alive until it has been told
   // the end. Throws base::Failure(out_of_memory, overloaded) where a prefix to keep finds no room,
-  // and std::bad_alloc; then the sequence was not admitted and its reservation has been given back.
+  // or what its choices take finds no memory, and std::bad_alloc; then the sequence was not
+  // admitted and its reservation has been given back.
   SequenceId admit(SequenceRequest request, SequenceClient& client);
   // Ends a sequence now, with the tokens it has: pages go back at once and the client is told.
   // An id that has ended already is ignored.
@@ -118,8 +119,7 @@ class BatchEngine {
   // Is told of each pass, and lets the clients of its rows be told (tracing); must outlive the
   // engine. Null: off.
   void set_pass_observer(PassObserver* observer);
-  // Sees the logits behind each token that is not simply the most likely one (tests): the position
-  // of the row that gave them.
+  // Sees the logits behind each token (tests): the position of the row that gave them.
   using LogitsObserver = std::function<void(int32_t position, std::span<const float> logits)>;
   void set_logits_observer(LogitsObserver observer);
 

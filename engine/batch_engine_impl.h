@@ -19,21 +19,24 @@
 #include "engine/pass_observer.h"
 #include "engine/plan_builder.h"
 #include "engine/planner.h"
-#include "engine/sampler.h"
 #include "engine/sequence.h"
 #include "engine/step_plan.h"
 #include "engine/step_runner.h"
+#include "engine/token_counts.h"
 
 namespace tinyloop::engine {
 
-class BatchEngine::Impl final : public LogitsSink {
+class BatchEngine::Impl final : public HeadSink {
  public:
   Impl(ModelSpec spec, ModelWeights weights, BufferPool buffers,
        std::shared_ptr<const Tokenizer> tokenizer, const ModelOptions& options,
        kernels::Backend& backend, MemoryLedger& ledger, const base::LogSink& log);
 
-  void on_row(int32_t chunk, int32_t position, std::span<const float> logits) override;
-  void on_pick(int32_t chunk, int32_t position, int32_t token) override;
+  HeadTerms terms(int32_t chunk, int32_t position) override;
+  bool wants_logits(int32_t chunk) const override;
+  void on_logits(int32_t chunk, int32_t position, std::span<const float> logits) override;
+  void on_token(int32_t chunk, int32_t position, const kernels::ScoredToken& token,
+                std::span<const kernels::ScoredToken> candidates) override;
 
   // Of a request that generates so many tokens.
   CacheDemand demand(const SequenceRequest& request, int32_t generated) const;
@@ -61,6 +64,7 @@ class BatchEngine::Impl final : public LogitsSink {
   const bool runs_ahead_;
   KvCache cache_;
   PrefixStore prefixes_;
+  TokenCounts token_counts_;
   std::vector<std::unique_ptr<Sequence>> sequences_;  // with their pages
   std::vector<std::unique_ptr<Sequence>> preempted_;  // without, by rank
   std::function<bool()> relief_;
@@ -72,6 +76,7 @@ class BatchEngine::Impl final : public LogitsSink {
   int32_t most_rows() const { return std::min(policy_.rows, policy_.prefill_budget); }
   void reserve_plan_for(const SequenceRequest& newcomer);
   CachedPrefixRef make_kept(const SequenceRequest& request, SequenceClient& client);
+  TokenCounts::Line make_room_to_sample(const GenerateConfig& config);
   void decide_pass();
   bool bind_entries();
   std::optional<base::Error> bind(const Decision& decision);
@@ -83,7 +88,6 @@ class BatchEngine::Impl final : public LogitsSink {
   void build_plan();
   void require_logits();
   bool run_pass(StepOutcome& outcome);
-  void accept(size_t index, const std::optional<Sequence::Accepted>& accepted);
   bool commit(StepOutcome& outcome);
   void finish_idle();
   std::unique_ptr<Sequence> retire(size_t index);
@@ -92,7 +96,6 @@ class BatchEngine::Impl final : public LogitsSink {
 
   StepRunner runner_;
   SlotPool slots_;
-  Sampler sampler_;
   const base::LogSink& log_;
   SequenceId next_id_ = 1;
   uint64_t clock_ = 0;  // orders sequences at the planner's entrance
@@ -113,6 +116,7 @@ class BatchEngine::Impl final : public LogitsSink {
     bool failed = false;
   };
   std::vector<Verdict> verdicts_;
+  size_t index_of(int32_t chunk) const { return size_t(decisions_[size_t(chunk)].sequence); }
   int32_t generated_ = 0;
 };
 

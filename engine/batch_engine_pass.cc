@@ -94,25 +94,30 @@ void BatchEngine::Impl::build_plan() {
   }
 }
 
-void BatchEngine::Impl::on_row(int32_t chunk, int32_t position, std::span<const float> logits) {
-  const auto index = size_t(decisions_[size_t(chunk)].sequence);
-  if (verdicts_[index].failed) return;
+HeadTerms BatchEngine::Impl::terms(int32_t chunk, int32_t position) {
+  return sequences_[index_of(chunk)]->head_terms(position);
+}
+
+bool BatchEngine::Impl::wants_logits(int32_t chunk) const {
+  return logits_observer_ || sequences_[index_of(chunk)]->client().wants_logits();
+}
+
+void BatchEngine::Impl::on_logits(int32_t chunk, int32_t position, std::span<const float> logits) {
   if (logits_observer_) logits_observer_(position, logits);
-  accept(index, sequences_[index]->accept(position, logits, sampler_));
+  SequenceClient& client = sequences_[index_of(chunk)]->client();
+  if (client.wants_logits()) client.on_logits(position, logits);
 }
 
-void BatchEngine::Impl::on_pick(int32_t chunk, int32_t /*position*/, int32_t token) {
-  const auto index = size_t(decisions_[size_t(chunk)].sequence);
-  if (token == kernels::kNoToken) return accept(index, std::nullopt);
-  accept(index, sequences_[index]->accept_pick(token));
-}
-
-void BatchEngine::Impl::accept(size_t index, const std::optional<Sequence::Accepted>& accepted) {
-  Verdict& verdict = verdicts_[index];
+void BatchEngine::Impl::on_token(int32_t chunk, int32_t position, const kernels::ScoredToken& token,
+                                 std::span<const kernels::ScoredToken> candidates) {
+  Verdict& verdict = verdicts_[index_of(chunk)];
+  if (verdict.failed) return;
+  Sequence& sequence = *sequences_[index_of(chunk)];
+  const auto accepted = sequence.accept(position, token, candidates);
   verdict.failed = !accepted;
   if (!accepted) return;
   verdict.finished = accepted->finished;
-  if (sequences_[index]->request().kind == SequenceKind::generate) ++generated_;
+  if (sequence.request().kind == SequenceKind::generate && token.token >= 0) ++generated_;
 }
 
 // Whether all rows are still in flight.

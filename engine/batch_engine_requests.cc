@@ -47,9 +47,9 @@ BatchEngine::Impl::Impl(ModelSpec spec, ModelWeights weights, BufferPool buffers
              backend.kv_layout(spec_.kv_heads, spec_.head_dim), options.cache_budget_bytes),
       prefixes_(cache_, backend.memory(), sizes_of(spec_, cache_),
                 {.count = size_t(options.max_handles), .bytes = options.handle_budget_bytes}),
+      token_counts_(spec_.vocab, backend.memory(), ledger),
       runner_(spec_, weights_, buffers_, cache_, prefixes_, backend),
       slots_(options.max_seq_len),
-      sampler_(size_t(spec_.vocab)),
       log_(log) {
   sequences_.reserve(max_sequences_);
   preempted_.reserve(max_sequences_);
@@ -91,10 +91,11 @@ SequenceId BatchEngine::Impl::admit(SequenceRequest request, SequenceClient& cli
   }
   Funding funding = std::move(request.funding);  // given back if anything here throws
   reserve_plan_for(request);
+  TokenCounts::Line counts = make_room_to_sample(request.config);
   CachedPrefixRef kept = make_kept(request, client);
   sequences_.push_back(std::make_unique<Sequence>(next_id_, std::move(request), std::move(kept),
-                                                  cache_, spec_.vocab, tokenizer_.get(), client,
-                                                  clock_, most_rows()));
+                                                  cache_, std::move(counts), tokenizer_.get(),
+                                                  client, clock_, most_rows()));
   sequences_.back()->fund(std::move(funding));
   ++clock_;
   return next_id_++;
@@ -111,6 +112,16 @@ CachedPrefixRef BatchEngine::Impl::make_kept(const SequenceRequest& request,
     client.on_unkept();
     return nullptr;
   }
+}
+
+// What the terms of a request take beside its logits. The first request that has such terms finds
+// it or fails by itself.
+TokenCounts::Line BatchEngine::Impl::make_room_to_sample(const GenerateConfig& config) {
+  if (adjusts_logits(config) && !buffers_.adjusted_logits()) {
+    throw base::Failure(errc::out_of_memory,
+                        "buffer 'adjusted_logits': the device has no more memory");
+  }
+  return has_penalties(config) ? token_counts_.take() : TokenCounts::Line();
 }
 
 // The plans to come must not allocate while the sequences grow.

@@ -59,11 +59,9 @@ BufferPool::~BufferPool() {
   }
 }
 
-float* BufferPool::logits() {
-  if (!buffer(BufferId::logits)) {
-    take(BufferId::logits, shape_.logit_rows, size_t(shape_.vocab) * sizeof(float));
-  }
-  return buffer(BufferId::logits).as<float>();
+float* BufferPool::on_first_use(BufferId id) {
+  if (!buffer(id)) take(id, shape_.logit_rows, size_t(shape_.vocab) * sizeof(float));
+  return buffer(id).as<float>();
 }
 
 int32_t BufferPool::scratch1_width() const {

@@ -6,6 +6,7 @@
 //   scratch1   [rows, widest]            q | k | v, gate | up, or [s; e]
 //   attn_down  [rows, max(heads · head_dim, ffn)]  attention output; the input of `down`
 //   logits     [logit_rows, vocab] f32   allocated on first use
+//   adjusted_logits [logit_rows, vocab] f32   allocated on first use
 //   rope_table [max_seq_len, head_dim / 2, 2] f32
 // `rows` is ModelOptions::prefill_chunk, or max_seq_len when that is 0. norm, scratch1 and
 // attn_down have the backend's scratch type (f32 on the CPU, FP16 on a GPU); rows that panels of
@@ -58,7 +59,9 @@ class BufferPool {
   kernels::RowView attn_down() const { return scratch(BufferId::attn_down, attn_down_width()); }
   const float* rope_table() const { return buffer(BufferId::rope_table).as<float>(); }
   // nullptr: out of memory on first use.
-  float* logits();
+  float* logits() { return on_first_use(BufferId::logits); }
+  // Logits as biases, masks and penalties have changed them.
+  float* adjusted_logits() { return on_first_use(BufferId::adjusted_logits); }
 
  private:
   BufferPool(const BufferShape& shape, kernels::Backend& backend, MemoryLedger& ledger)
@@ -69,6 +72,7 @@ class BufferPool {
   const kernels::DeviceBuffer& buffer(BufferId id) const { return buffers_[size_t(id)]; }
   kernels::RowView residual(BufferId id, const int32_t* lines) const;
   kernels::RowView scratch(BufferId id, int32_t width) const;
+  float* on_first_use(BufferId id);
   bool take(BufferId id, int32_t rows, size_t row_bytes);
   void upload_rope_table();
 

@@ -2,42 +2,29 @@
 
 #include <utility>
 
-#include "engine/logprobs.h"
-
 namespace tinyloop::engine {
 
-Generation::Generation(SequenceRequest& request, int32_t vocab, const Tokenizer* tokenizer,
-                       SequenceClient& client)
-    : request_(request),
-      tokenizer_(tokenizer),
-      client_(client),
-      stops_(std::move(request.stops)),
-      history_(size_t(vocab)) {
+Generation::Generation(SequenceRequest& request, const Tokenizer* tokenizer, SequenceClient& client)
+    : request_(request), tokenizer_(tokenizer), client_(client), stops_(std::move(request.stops)) {
   if (tokenizer) {
     text_.reserve(TextDecoder::max_output(tokenizer->max_token_bytes()));
     for (const int32_t token : request.tokens) tokenizer->next_bytes(token, at_start_);
   }
-  history_.add(request.tokens);
   if (request.config.logprobs) logprobs_.top.reserve(size_t(*request.config.logprobs));
 }
 
-std::optional<Generation::Choice> Generation::choose(std::span<const float> logits,
-                                                     int32_t position, Sampler& sampler) {
-  const GenerateConfig& config = request_.config;
-  const auto token = sampler.sample(logits, config, history_, uint64_t(position));
-  if (!token) return std::nullopt;
-  if (config.logprobs && !position_logprobs(logits, *token, *config.logprobs, logprobs_)) {
-    return std::nullopt;
-  }
-  return take(*token);
-}
-
-Generation::Choice Generation::take(int32_t token) {
-  history_.add(token);
+std::optional<FinishReason> Generation::take(const kernels::ScoredToken& token,
+                                             std::span<const kernels::ScoredToken> candidates) {
   ++generated_;
-  const StopMatcher::Step step = release_text(token);
-  client_.on_token(token, step.text, request_.config.logprobs ? &logprobs_ : nullptr);
-  return {token, finish_reason(token, step.stopped)};
+  const StopMatcher::Step step = release_text(token.token);
+  const bool wants_logprobs = request_.config.logprobs.has_value();
+  if (wants_logprobs) {
+    logprobs_.chosen = {token.token, token.logprob};
+    logprobs_.top.clear();
+    for (const auto& [id, logprob] : candidates) logprobs_.top.push_back({id, logprob});
+  }
+  client_.on_token(token.token, step.text, wants_logprobs ? &logprobs_ : nullptr);
+  return finish_reason(token.token, step.stopped);
 }
 
 std::string_view Generation::remaining_text() {

@@ -1,4 +1,4 @@
-// From logits to tokens and text: what a generating sequence does with each row of its output.
+// From tokens to text: what a generating sequence does with each token that is chosen for it.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,12 @@
 #include <span>
 #include <string>
 
-#include "engine/penalty_history.h"
 #include "engine/request.h"
-#include "engine/sampler.h"
 #include "engine/sequence_client.h"
 #include "engine/stop_matcher.h"
 #include "engine/text_decoder.h"
 #include "engine/tokenizer.h"
+#include "kernels/sample.h"
 
 namespace tinyloop::engine {
 
@@ -20,19 +19,12 @@ class Generation {
  public:
   // `request` must outlive this; its stop matcher is taken over. `tokenizer` may be null: no text,
   // no eos. All memory that the tokens to come will need is reserved by then.
-  Generation(SequenceRequest& request, int32_t vocab, const Tokenizer* tokenizer,
-             SequenceClient& client);
+  Generation(SequenceRequest& request, const Tokenizer* tokenizer, SequenceClient& client);
 
-  struct Choice {
-    int32_t token = 0;
-    std::optional<FinishReason> finished;  // the token was the last one
-  };
-
-  // Chooses the token for `position`, tells the client about it, and says whether it is the last.
-  // nullopt: the logits are not finite, no choice has a meaning.
-  std::optional<Choice> choose(std::span<const float> logits, int32_t position, Sampler& sampler);
-  // The same for a token that has been chosen elsewhere.
-  Choice take(int32_t token);
+  // Tells the client about a token, and says why it is the last one, if it is. `candidates`: the
+  // most likely tokens, where the request wants their log-probabilities.
+  std::optional<FinishReason> take(const kernels::ScoredToken& token,
+                                   std::span<const kernels::ScoredToken> candidates);
 
   // Text still held back, given out because no more tokens follow; once, as the last call.
   std::string_view remaining_text();
@@ -46,7 +38,6 @@ class Generation {
   SequenceClient& client_;
   TextDecoder decoder_;
   StopMatcher stops_;
-  PenaltyHistory history_;
   PositionLogprobs logprobs_;
   std::string text_;      // of the token at hand
   bool at_start_ = true;  // no token has shown any text yet, in the prompt or after it

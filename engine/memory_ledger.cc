@@ -24,6 +24,10 @@ const char* to_string(BufferId id) noexcept {
       return "logits";
     case BufferId::rope_table:
       return "rope_table";
+    case BufferId::adjusted_logits:
+      return "adjusted_logits";
+    case BufferId::token_counts:
+      return "token_counts";
   }
   return "unknown";
 }

@@ -14,8 +14,18 @@
 namespace tinyloop::engine {
 
 // The buffers of the pool, in the order of the report.
-enum class BufferId : uint8_t { main, norm, scratch1, attn_down, injected, logits, rope_table };
-inline constexpr size_t kBufferIds = 7;
+enum class BufferId : uint8_t {
+  main,
+  norm,
+  scratch1,
+  attn_down,
+  injected,
+  logits,
+  rope_table,
+  adjusted_logits,
+  token_counts,
+};
+inline constexpr size_t kBufferIds = 9;
 const char* to_string(BufferId id) noexcept;
 
 class MemoryLedger {

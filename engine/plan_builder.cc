@@ -64,7 +64,6 @@ void add_chunk(const Decision& decision, Sequence& sequence, StepPlan& plan) {
       .prefix = decision.enters && progress.restores() ? sequence.request().base->id() : 0,
       .keeps = decision.leaves ? sequence.keeps(end) : 0,
       .logit_rows = decision.leaves ? sequence.logit_rows(decision.rows, end) : 0,
-      .picks = sequence.picks(),
       .first_row = int32_t(plan.tokens.size()),
       .pages = pages,
       .prelude_table = int32_t(plan.prelude_pages.size()),

@@ -1,8 +1,10 @@
 #include "engine/request.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "base/bounds.h"
 #include "base/limits.h"
@@ -74,7 +76,50 @@ void check_sampling(const GenerateConfig& c) {
   check_real("min_p", c.min_p, c.min_p >= 0 && c.min_p < 1, "0 to below 1");
   check_real("repetition_penalty", c.repetition_penalty, c.repetition_penalty > 0,
              "finite, above 0");
+  for (const auto& [field, value] : {std::pair("presence_penalty", c.presence_penalty),
+                                     std::pair("frequency_penalty", c.frequency_penalty)}) {
+    check_real(field, value, std::abs(value) <= base::kMaxPenalty, "-2 to 2");
+  }
+  check_range("min_tokens", c.min_tokens, 0, c.max_tokens);
   if (c.logprobs) check_range("logprobs", *c.logprobs, 0, base::kMaxLogprobs);
+}
+
+std::vector<kernels::LogitBias> checked_biases(const std::vector<LogitBias>& biases,
+                                               const RequestLimits& limits) {
+  check_range("logit_bias.size", int64_t(biases.size()), 0, base::kMaxLogitBias);
+  std::vector<kernels::LogitBias> checked;
+  for (size_t i = 0; i < biases.size(); ++i) {
+    const auto& [token, bias] = biases[i];
+    const std::string field = "logit_bias[" + std::to_string(i) + "]";
+    check_range(field + ".token", token, 0, limits.vocab - 1);
+    check_real((field + ".bias").c_str(), bias, true, "finite");
+    checked.push_back({token, bias});
+  }
+  std::vector<int32_t> tokens;
+  for (const LogitBias& bias : biases) tokens.push_back(bias.token);
+  std::sort(tokens.begin(), tokens.end());
+  if (const auto twice = std::adjacent_find(tokens.begin(), tokens.end()); twice != tokens.end()) {
+    refuse("logit_bias", "token " + std::to_string(*twice) + " twice", "each token once");
+  }
+  return checked;
+}
+
+// All tokens but those that would end the output (GenerateConfig::min_tokens).
+std::vector<uint32_t> early_mask(const GenerateConfig& config, const RequestLimits& limits,
+                                 const Tokenizer* tokenizer) {
+  if (config.min_tokens == 0) return {};
+  std::vector<uint32_t> mask(kernels::mask_words(limits.vocab), ~0u);
+  bool any = false;
+  const auto ban = [&](int32_t token) {
+    if (token < 0 || token >= limits.vocab) return;
+    mask[size_t(token) / 32] &= ~(1u << token % 32);
+    any = true;
+  };
+  if (config.eos == EosMode::stop && tokenizer && tokenizer->eos()) ban(*tokenizer->eos());
+  for (const StopSequence& stop : config.stop_sequences) {
+    if (stop.tokens.size() == 1) ban(stop.tokens[0]);
+  }
+  return any ? mask : std::vector<uint32_t>();
 }
 
 // Of requests that sample nothing: the terms that they share with those that do.
@@ -210,6 +255,8 @@ base::Result<SequenceRequest> check_request(const GenerateRequest& request,
       result.loops = check_loops(config.loops, limits);
       result.tokens = prompt_tokens(request.text, request.tokens, limits, tokenizer);
     }
+    result.biases = checked_biases(config.logit_bias, limits);
+    result.early_mask = early_mask(config, limits, tokenizer);
     result.stops = StopMatcher(config.stop_sequences);
     result.stops.reserve(size_t(config.max_tokens),
                          tokenizer ? TextDecoder::max_output(tokenizer->max_token_bytes()) : 0);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "engine/cached_prefix.h"
 #include "engine/stop_matcher.h"
+#include "kernels/sample.h"
 #include "tinyloop/generate.h"
 #include "tinyloop/options.h"
 
@@ -59,6 +60,10 @@ struct SequenceRequest {
   int32_t base_positions = 0;
   int32_t base_loops = 0;
   std::optional<KeepRequest> keep{};
+  std::vector<kernels::LogitBias> biases{};  // config.logit_bias
+  // What may follow before config.min_tokens tokens have been generated: [mask_words(vocab)], or
+  // empty, where everything may.
+  std::vector<uint32_t> early_mask{};
   Funding funding{};      // BatchEngine::try_reserve
   StopMatcher stops{{}};  // of config.stop_sequences, with its memory: built on the caller's thread
 

@@ -1,63 +1,43 @@
-// Chooses the next token from one row of logits. A function of its arguments alone: no state is
-// carried from one call to the next, only work space.
-//
-//   penalty      z > 0 ? z / p : z · p for each token of the history, rounded to float. Source:
-//                Keskar et al., "CTRL: a conditional transformer language model", 2019, section 4.1
-//   order        z descending, token id ascending; temperature 0 takes the first
-//   temperature  w = exp((z - z_max) / T), in double
-//   top_k        the first k
-//   top_p        the shortest beginning whose share of the sum of w is at least p
-//   min_p        those with w >= min_p · w_max
-//   draw         u in [0, 1) from Philox (seed, sampling, position); the first token at which the
-//                running sum of w exceeds u · (sum of w)
-// All sums run in the order above, in double.
+// How one sequence's tokens are chosen: the terms of its request, as the head takes them
+// (kernels/sample.h has the definition).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <vector>
 
-#include "engine/penalty_history.h"
-#include "tinyloop/generate.h"
+#include "engine/head_sink.h"
+#include "engine/request.h"
+#include "engine/token_counts.h"
 
 namespace tinyloop::engine {
 
-// Whether the choice is the first of the order with the logits as they are: then it needs no
-// sampler, and can be made where the logits lie.
-inline bool takes_most_likely(const GenerateConfig& config) {
-  return config.temperature == 0.0f && config.repetition_penalty == 1.0f;
+// Whether what has been said before has an influence on the choice.
+inline bool has_penalties(const GenerateConfig& config) {
+  return config.repetition_penalty != 1.0f || config.presence_penalty != 0.0f ||
+         config.frequency_penalty != 0.0f;
+}
+
+// Whether logits are changed before the choice, so that there has to be room for changed ones.
+inline bool adjusts_logits(const GenerateConfig& config) {
+  return has_penalties(config) || !config.logit_bias.empty() || config.min_tokens > 0;
 }
 
 class Sampler {
  public:
-  // Allocates all work space for rows of `vocab` >= 1 logits. One sampler per thread.
-  explicit Sampler(size_t vocab);
+  // `request` must outlive this. `counts`: where the request has penalties, else no line.
+  Sampler(const SequenceRequest& request, TokenCounts::Line counts)
+      : request_(request), counts_(std::move(counts)) {}
 
-  // `logits` [vocab]; -inf marks a token that can not be chosen. `config` is within its documented
-  // bounds. `position`: that of the token to be chosen. nullopt: the row has a NaN or +inf, or all
-  // of it is -inf, so that no choice has a meaning.
-  std::optional<int32_t> sample(std::span<const float> logits, const GenerateConfig& config,
-                                const PenaltyHistory& history, uint64_t position);
+  // Of the token behind `tokens`, the prompt and what has been generated. The device counts what it
+  // chooses by itself.
+  HeadTerms next(std::span<const int32_t> tokens);
+  // The sequence begins again: the device has to count anew.
+  void forget_counts() { counted_ = false; }
 
  private:
-  struct Candidate {
-    uint32_t key;  // ascending in descending order of the penalised logit
-    int32_t id;
-  };
-
-  bool collect(std::span<const float> logits, float penalty, const PenaltyHistory& history);
-  void order(size_t top_k);
-  void radix_sort();
-  void weigh(float temperature);
-  size_t kept_by_top_p(float top_p) const;
-  size_t kept_by_min_p(float min_p, size_t count) const;
-  size_t draw(double u, size_t count) const;
-
-  size_t vocab_;
-  std::vector<Candidate> candidates_, scratch_;  // candidates_: those still in the choice
-  std::vector<double> weights_;
+  const SequenceRequest& request_;
+  TokenCounts::Line counts_;
+  bool counted_ = false;
 };
 
 }  // namespace tinyloop::engine

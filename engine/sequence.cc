@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/logprobs.h"
-
 namespace tinyloop::engine {
 
 namespace {
@@ -37,7 +35,7 @@ SequenceProgress first_progress(const SequenceRequest& request, int32_t tokens,
 }  // namespace
 
 Sequence::Sequence(SequenceId id, SequenceRequest request, CachedPrefixRef kept, KvCache& cache,
-                   int32_t vocab, const Tokenizer* tokenizer, SequenceClient& client,
+                   TokenCounts::Line counts, const Tokenizer* tokenizer, SequenceClient& client,
                    uint64_t ready_since, int32_t most_rows)
     : id_(id),
       request_(std::move(request)),
@@ -45,12 +43,13 @@ Sequence::Sequence(SequenceId id, SequenceRequest request, CachedPrefixRef kept,
       client_(client),
       cache_(cache, request_.most_loops(), request_.window, request_.max_positions()),
       progress_(first_progress(request_, int32_t(request_.tokens.size()), ready_since)),
-      tokens_(request_.tokens) {
+      tokens_(request_.tokens),
+      sampler_(request_, std::move(counts)) {
   // If it begins again, all that it has generated enters as a prompt.
   slots_.reserve(size_t(std::clamp(request_.max_positions() - progress_.done, 1, most_rows)));
   if (request_.kind == SequenceKind::generate) {
     tokens_.reserve(tokens_.size() + size_t(request_.config.max_tokens));
-    generation_.emplace(request_, vocab, tokenizer, client);
+    generation_.emplace(request_, tokenizer, client);
   }
   if (request_.base) cache_.share(request_.base->tables(), request_.base_positions);
 }
@@ -71,6 +70,7 @@ void Sequence::suspend() {
 
 void Sequence::restart(Funding funding, uint64_t ready_since) {
   fund(std::move(funding));
+  sampler_.forget_counts();
   progress_ = first_progress(request_, int32_t(tokens_.size()), ready_since);
   if (request_.base) cache_.share(request_.base->tables(), request_.base_positions);
 }
@@ -116,34 +116,25 @@ int32_t Sequence::logit_rows(int32_t rows, int32_t end) const {
   return end == progress_.ready ? 1 : 0;
 }
 
-std::optional<Sequence::Accepted> Sequence::accept(int32_t position, std::span<const float> logits,
-                                                   Sampler& sampler) {
-  if (client_.wants_logits()) client_.on_logits(position, logits);
+HeadTerms Sequence::head_terms(int32_t position) {
+  if (generation_) return sampler_.next(tokens_);
+  return {.sample = {.target = token(position + 1)}};
+}
+
+std::optional<Sequence::Accepted> Sequence::accept(
+    int32_t position, const kernels::ScoredToken& token,
+    std::span<const kernels::ScoredToken> candidates) {
+  if (token.token == kernels::kNoToken) return std::nullopt;
+  if (token.token == kernels::kAllMasked) return Accepted{FinishReason::all_masked};
   if (!generation_) {
-    const auto logprob = token_logprob(logits, token(position + 1));
-    if (!logprob) return std::nullopt;
-    client_.on_score(*logprob);
+    client_.on_score(token.logprob);
     if (position + 1 < progress_.prompt) return Accepted{};
     return Accepted{FinishReason::max_tokens};
   }
-  const auto choice = generation_->choose(logits, position + 1, sampler);
-  if (!choice) return std::nullopt;
-  return append(*choice);
-}
-
-bool Sequence::picks() const {
-  return generation_ && takes_most_likely(request_.config) && !request_.config.logprobs &&
-         !client_.wants_logits();
-}
-
-Sequence::Accepted Sequence::accept_pick(int32_t token) {
-  return append(generation_->take(token));
-}
-
-Sequence::Accepted Sequence::append(const Generation::Choice& choice) {
-  tokens_.push_back(choice.token);
-  if (!choice.finished) ++progress_.ready;
-  return {choice.finished};
+  const auto finished = generation_->take(token, candidates);
+  tokens_.push_back(token.token);
+  if (!finished) ++progress_.ready;
+  return Accepted{finished};
 }
 
 void Sequence::release_memory() {

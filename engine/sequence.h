@@ -19,12 +19,13 @@ namespace tinyloop::engine {
 
 class Sequence {
  public:
-  // `kept`: an unfilled prefix for request.keep, or null. `ready_since` is its place at the
+  // `kept`: an unfilled prefix for request.keep, or null. `counts`: where the request has
+  // penalties, else no line. `ready_since` is its place at the
   // planner's entrance, `most_rows` how many of its rows may be in flight at once. All host memory
   // that it will need is taken here. The destructor gives back all pages, and what pays for them.
   Sequence(SequenceId id, SequenceRequest request, CachedPrefixRef kept, KvCache& cache,
-           int32_t vocab, const Tokenizer* tokenizer, SequenceClient& client, uint64_t ready_since,
-           int32_t most_rows);
+           TokenCounts::Line counts, const Tokenizer* tokenizer, SequenceClient& client,
+           uint64_t ready_since, int32_t most_rows);
   ~Sequence();
   // Pays for its pages from now on: before the first pass.
   void fund(Funding funding) noexcept { cache_.funding() = std::move(funding); }
@@ -69,16 +70,15 @@ class Sequence {
 
   // How many of the last `rows` rows up to position `end` − 1 need logits.
   int32_t logit_rows(int32_t rows, int32_t end) const;
-  // Whether nothing but the most likely token of each row is wanted.
-  bool picks() const;
-  // Takes the logits of the row at `position`. nullopt: they are not finite.
+  // What is wanted of the row at `position`, which needs them.
+  HeadTerms head_terms(int32_t position);
+  // Takes what the head has made of the row at `position`. nullopt: its logits are not finite.
   // Otherwise the client has been told, and `finished` says whether this was the end.
   struct Accepted {
     std::optional<FinishReason> finished;
   };
-  std::optional<Accepted> accept(int32_t position, std::span<const float> logits, Sampler& sampler);
-  // Takes the most likely token after the row at `position`, where picks().
-  Accepted accept_pick(int32_t token);
+  std::optional<Accepted> accept(int32_t position, const kernels::ScoredToken& token,
+                                 std::span<const kernels::ScoredToken> candidates);
 
   // Gives back pages and reservation, and the prefixes that it began with and was to keep, of which
   // it may be the last user; the sequence computes nothing more. Throws where the counts are
@@ -88,8 +88,6 @@ class Sequence {
   void finish(FinishReason reason);
 
  private:
-  Accepted append(const Generation::Choice& choice);
-
   bool wants_head_alone() const;
 
   SequenceId id_;
@@ -103,6 +101,7 @@ class Sequence {
   std::vector<int32_t> tokens_;  // prompt, then generated; reserved in full
   std::vector<int32_t> slots_;
   std::optional<Generation> generation_;  // unless it only scores
+  Sampler sampler_;
 };
 
 }  // namespace tinyloop::engine

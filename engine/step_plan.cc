@@ -25,7 +25,6 @@ void visit_chunk(Chunk& chunk, Visit visit) {
   visit("prefix", chunk.prefix);
   visit("keeps", chunk.keeps);
   visit("logit_rows", chunk.logit_rows);
-  visit("picks", chunk.picks);
   visit("first_row", chunk.first_row);
   visit("pages", chunk.pages);
   visit("prelude_table", chunk.prelude_table);

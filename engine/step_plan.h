@@ -31,7 +31,6 @@ struct ChunkStep {
   uint64_t prefix = 0;    // PrefixId
   uint64_t keeps = 0;     // PrefixId whose snapshot the leaving rows are for; 0: none
   int32_t logit_rows = 0;
-  bool picks = false;         // of the logits, only the most likely token of each row is wanted
   int32_t first_row = 0;      // into StepPlan::tokens and slots
   int32_t pages = 0;          // entries of each page table below
   int32_t prelude_table = 0;  // first entry in StepPlan::prelude_pages

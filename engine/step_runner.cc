@@ -1,6 +1,5 @@
 #include "engine/step_runner.h"
 
-#include <algorithm>
 #include <array>
 
 #include "base/check.h"
@@ -8,6 +7,7 @@
 
 namespace tinyloop::engine {
 
+using kernels::input_of;
 using kernels::LinearArgs;
 using kernels::RowView;
 using kernels::WeightLayout;
@@ -16,11 +16,6 @@ namespace {
 
 bool in_panels(const kernels::WeightMatrix& weights) {
   return weights.layout == WeightLayout::panels;
-}
-
-// The rows that a matrix reads: 8-bit ones where it lies in panels.
-RowView input_of(const kernels::WeightMatrix& weights, const RowView& x) {
-  return in_panels(weights) ? x.as_q8() : x;
 }
 
 // Whether one op can make the hidden vector: gate and up are of one kind, and what they write is
@@ -43,15 +38,8 @@ StepRunner::StepRunner(const ModelSpec& spec, const ModelWeights& weights, Buffe
       cache_(cache),
       prefixes_(prefixes),
       backend_(backend),
-      query_group_(backend.wants_query_tiles() ? spec.heads / spec.kv_heads : 0) {
-  // What a pass may need at most: nothing is allocated while it runs.
-  const BufferShape& shape = buffers.shape();
-  head_rows_.reserve(size_t(shape.rows));
-  head_slots_.reserve(size_t(shape.rows));
-  host_logits_.resize(size_t(shape.logit_rows) * size_t(shape.vocab));
-  picked_ =
-      static_cast<int32_t*>(backend_.memory().share(size_t(shape.logit_rows) * sizeof(int32_t)));
-}
+      query_group_(backend.wants_query_tiles() ? spec.heads / spec.kv_heads : 0),
+      head_(spec, weights, buffers, backend) {}
 
 void StepRunner::begin() {
   backend_.memory().begin_step();
@@ -65,7 +53,7 @@ void StepRunner::finish() {
   backend_.synchronise();
 }
 
-void StepRunner::run(const StepPlan& plan, LogitsSink& sink) {
+void StepRunner::run(const StepPlan& plan, HeadSink& sink) {
   kernels::DeviceMemory& memory = backend_.memory();
   entering_.gather(plan, RowBatch::Stage::enter, cache_, memory, query_group_);
   iterating_.gather(plan, RowBatch::Stage::iterate, cache_, memory, query_group_);
@@ -82,7 +70,7 @@ void StepRunner::run(const StepPlan& plan, LogitsSink& sink) {
     for (int32_t c = 0; c < spec_.coda; ++c) layer(weights_.coda[size_t(c)], leaving_, c);
   }
   keep(plan, PrefixState::final_row);
-  head(plan, sink);
+  head_.run(plan, sink);
 }
 
 // What has several owners gets copies before anybody writes.
@@ -317,62 +305,6 @@ void StepRunner::head_norm(const RowView& x, const WeightVector& weight, int32_t
   if (!weight) return;
   const int32_t groups = heads * spec_.head_dim / weight.size;
   backend_.rms_norm({x, x, weight.data, rows, groups, weight.size, spec_.eps});
-}
-
-// logits = softcap(W_out · rms(x)) for the rows that want them, as many at a time as the logits
-// buffer holds.
-void StepRunner::head(const StepPlan& plan, LogitsSink& sink) {
-  head_rows_.clear();
-  head_slots_.clear();
-  for (size_t c = 0; c < plan.chunks.size(); ++c) {
-    const ChunkStep& chunk = plan.chunks[c];
-    for (int32_t row = chunk.rows - chunk.logit_rows; row < chunk.rows; ++row) {
-      head_rows_.push_back({int32_t(c), chunk.first_position + row, chunk.picks});
-      head_slots_.push_back(plan.slots[size_t(chunk.first_row + row)]);
-    }
-  }
-  const auto capacity = size_t(buffers_.shape().logit_rows);
-  for (size_t first = 0; first < head_rows_.size(); first += capacity) {
-    head_rows(first, std::min(capacity, head_rows_.size() - first), sink);
-  }
-}
-
-void StepRunner::head_rows(size_t first, size_t count, LogitsSink& sink) {
-  kernels::DeviceMemory& memory = backend_.memory();
-  const auto* slots = static_cast<const int32_t*>(
-      memory.stage(head_slots_.data() + first, count * sizeof(int32_t)));
-  const RowView main = buffers_.main(slots), x = input_of(weights_.head, buffers_.norm());
-  const auto rows = int32_t(count);
-  if (weights_.output_norm) {
-    norm(main, weights_.output_norm, x, rows);
-  } else if (x.type == kernels::ScalarType::q8) {
-    backend_.quantise_rows({main, x, rows, spec_.d_model});
-  } else {
-    backend_.copy_rows({main, x, rows, spec_.d_model});
-  }
-  float* logits = buffers_.logits();
-  TINYLOOP_CHECK(logits != nullptr);
-  backend_.logits({weights_.head, x, logits, rows, spec_.logit_softcap});
-  const std::span<const HeadRow> wanted(head_rows_.data() + first, count);
-  if (std::any_of(wanted.begin(), wanted.end(), [](const HeadRow& row) { return row.picks; })) {
-    backend_.most_likely({logits, rows, spec_.vocab, picked_});
-  }
-  backend_.synchronise();
-
-  const auto vocab = size_t(spec_.vocab);
-  for (size_t i = 0, copied = 0; i < count; ++i) {
-    const HeadRow& row = wanted[i];
-    if (row.picks) {
-      sink.on_pick(row.chunk, row.position, picked_[i]);
-      continue;
-    }
-    if (copied <= i) {  // rows that follow one another travel together
-      for (copied = i; copied < count && !wanted[copied].picks;) ++copied;
-      memory.copy_out(host_logits_.data() + i * vocab, logits + i * vocab,
-                      (copied - i) * vocab * sizeof(float));
-    }
-    sink.on_row(row.chunk, row.position, {host_logits_.data() + i * vocab, vocab});
-  }
 }
 
 }  // namespace tinyloop::engine

@@ -7,25 +7,17 @@
 #include <vector>
 
 #include "engine/buffer_pool.h"
+#include "engine/head_sink.h"
 #include "engine/kv_cache.h"
 #include "engine/model_spec.h"
 #include "engine/model_weights.h"
+#include "engine/output_head.h"
 #include "engine/prefix_store.h"
 #include "engine/row_batch.h"
 #include "engine/step_plan.h"
 #include "kernels/backend.h"
 
 namespace tinyloop::engine {
-
-// Takes what the head made of the rows that wanted it, in the order of the plan's chunks and of
-// their rows. `chunk` is an index into StepPlan::chunks.
-class LogitsSink {
- public:
-  virtual ~LogitsSink() = default;
-  virtual void on_row(int32_t chunk, int32_t position, std::span<const float> logits) = 0;
-  // The most likely token, or kernels::kNoToken: of chunks with `picks`.
-  virtual void on_pick(int32_t chunk, int32_t position, int32_t token) = 0;
-};
 
 class StepRunner {
  public:
@@ -35,9 +27,9 @@ class StepRunner {
 
   // A step of one or more passes. Where the backend runs ahead, passes that want no logits are only
   // on their way when run() returns, and finish() waits for them. If a plan wants logits, the
-  // logits buffer must exist; the sink has been told about all of them when run() returns.
+  // logits buffer must exist; the sink has been told about all its rows when run() returns.
   void begin();
-  void run(const StepPlan& plan, LogitsSink& sink);
+  void run(const StepPlan& plan, HeadSink& sink);
   // Between two plans of a step: what has been asked for may begin.
   void start();
   void finish();
@@ -68,15 +60,6 @@ class StepRunner {
                  int32_t rows);
   void join(const kernels::WeightMatrix& weights, const kernels::RowView& x,
             const WeightVector& post_norm, const RowBatch& batch);
-  void head(const StepPlan& plan, LogitsSink& sink);
-  void head_rows(size_t first, size_t count, LogitsSink& sink);
-
-  // A row whose logits are wanted.
-  struct HeadRow {
-    int32_t chunk;
-    int32_t position;
-    bool picks;
-  };
 
   const ModelSpec& spec_;
   const ModelWeights& weights_;
@@ -88,10 +71,7 @@ class StepRunner {
   RowBatch entering_, iterating_, leaving_;
   RowBatch restoring_, keeping_;
   std::vector<std::byte*> copy_from_, copy_to_;
-  std::vector<HeadRow> head_rows_;
-  std::vector<int32_t> head_slots_;
-  std::vector<float> host_logits_;
-  int32_t* picked_ = nullptr;  // [logit_rows], shared with the device
+  OutputHead head_;
 };
 
 }  // namespace tinyloop::engine

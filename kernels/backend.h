@@ -14,6 +14,7 @@
 #include "kernels/attention.h"
 #include "kernels/copy_pages.h"
 #include "kernels/copy_rows.h"
+#include "kernels/count_tokens.h"
 #include "kernels/device_memory.h"
 #include "kernels/embed.h"
 #include "kernels/ffn_activation.h"
@@ -23,13 +24,13 @@
 #include "kernels/kv_append.h"
 #include "kernels/linear.h"
 #include "kernels/logits.h"
-#include "kernels/most_likely.h"
 #include "kernels/pace.h"
 #include "kernels/qkv.h"
 #include "kernels/quantise_rows.h"
 #include "kernels/residual_add.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
+#include "kernels/sample.h"
 #include "kernels/scale_add.h"
 #include "tinyloop/options.h"
 
@@ -89,7 +90,8 @@ class Backend {
   virtual void scale_add(const ScaleAddArgs& args) = 0;
   virtual void initial_state(const InitialStateArgs& args) = 0;
   virtual void logits(const LogitsArgs& args) = 0;
-  virtual void most_likely(const MostLikelyArgs& args) = 0;
+  virtual void sample(const SampleArgs& args) = 0;
+  virtual void count_tokens(const CountTokensArgs& args) = 0;
 
   // A good moment to begin with what has been asked for: more will follow before synchronise().
   virtual void start() {}

@@ -21,6 +21,11 @@ struct LinearArgs {
   int32_t rows = 0;
 };
 
+// The rows that a matrix reads: 8-bit ones where it lies in panels.
+inline RowView input_of(const WeightMatrix& weights, const RowView& x) {
+  return weights.layout == WeightLayout::panels ? x.as_q8() : x;
+}
+
 // Several layers at once, none of which reads what another writes.
 void linear_cpu(CpuContext& cpu, std::span<const LinearArgs> layers);
 void linear_cuda(CudaContext& cuda, std::span<const LinearArgs> layers);

@@ -25,6 +25,11 @@ GenerateRequest draw_request(Random& random, int32_t vocab, bool is_long) {
   if (below(random, 3) == 0) config.top_k = 20;
   if (below(random, 3) == 0) config.top_p = 0.9f;
   if (below(random, 4) == 0) config.repetition_penalty = 1.1f;
+  if (below(random, 4) == 0) config.frequency_penalty = 0.5f;
+  if (below(random, 6) == 0) config.presence_penalty = -0.5f;
+  if (below(random, 6) == 0) config.logit_bias = {{below(random, vocab), 4.0f}};
+  if (below(random, 6) == 0) config.min_tokens = 1 + below(random, config.max_tokens);
+  if (below(random, 6) == 0) config.min_p = 0.1f;
   if (below(random, 3) == 0) config.logprobs = below(random, 4);
   if (below(random, 4) == 0) config.cache_window = 8 + below(random, 16);
   if (below(random, 3) == 0)

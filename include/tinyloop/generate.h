@@ -35,9 +35,17 @@ enum class EosMode : uint8_t {
   ignore,  // it is a token like any other
 };
 
+// What is added to one token's logit.
+struct LogitBias {
+  int32_t token = 0;
+  float bias = 0.0f;  // finite
+};
+
 // How to decode. Every bound is checked before any work; a breach is errc::invalid_argument.
-// Filters are applied in this order: repetition penalty, temperature, top_k, top_p, min_p. Equal
-// logits are ordered by token id. docs/options.md has the same table with examples.
+// A token is chosen in this order: logit_bias, min_tokens, repetition penalty, presence and
+// frequency penalties, temperature, top_k, top_p, min_p, and a draw from what is left. Equal logits
+// are ordered by token id. The same logits, seed and position give the same token on every device.
+// docs/options.md has the same table with examples.
 struct GenerateConfig {
   int32_t max_tokens = 128;  // >= 1; prompt + max_tokens <= ModelOptions::max_seq_len
   std::optional<int32_t>
@@ -46,7 +54,15 @@ struct GenerateConfig {
   int32_t top_k = 0;         // >= 0; 0: off
   float top_p = 1.0f;        // (0, 1]; 1: off
   float min_p = 0.0f;        // [0, 1); 0: off
-  float repetition_penalty = 1.0f;             // finite, > 0; 1: off. Over prompt and output
+  float repetition_penalty = 1.0f;  // finite, > 0; 1: off. Over prompt and output
+  // -2 .. 2; 0: off. Taken off the logits of tokens that the output has: the first as it is, the
+  // second times their number there.
+  float presence_penalty = 0.0f;
+  float frequency_penalty = 0.0f;
+  std::vector<LogitBias> logit_bias{};  // at most 1,024, of different tokens
+  // 0 .. max_tokens: before so many tokens, neither eos (with EosMode::stop) nor a stop sequence of
+  // one token is chosen. Longer stop sequences and stop texts end the output all the same.
+  int32_t min_tokens = 0;
   uint64_t seed = 0;                           // random draws depend on (seed, position) alone
   std::vector<StopSequence> stop_sequences{};  // at most 64, each of at most 1,024 tokens or bytes
   EosMode eos = EosMode::stop;
@@ -139,6 +155,7 @@ enum class FinishReason : uint8_t {
   max_tokens,     // max_tokens were generated (for score: every token was scored)
   cancelled,      // cancelled after it had begun: the tokens so far are in the result
   deadline,       // the deadline passed after it had begun: likewise
+  all_masked,     // an error: no token was left that may follow; likewise
 };
 
 TINYLOOP_API const char* to_string(

@@ -16,7 +16,8 @@ namespace tinyloop {
 struct MemoryReport {
   size_t weights = 0;            // quantised weights and head, as they lie on the device
   size_t fp16_weight_cache = 0;  // FP16 copies of matrices: mode fast alone
-  size_t buffers = 0;    // buffer pool: main, norm, scratch1, attn_down, logits, rope tables
+  size_t buffers = 0;    // buffer pool: main, norm, scratch1, attn_down, logits, rope tables, and
+                         // what biases, penalties and min_tokens need, once a request has them
   size_t workspace = 0;  // work space of libraries and kernels
   size_t arena = 0;      // slabs of K/V pages
   size_t handles = 0;    // snapshots of the residual stream, of reuse handles and pool entries;

@@ -42,7 +42,8 @@ class CpuBackend final : public Backend {
   void scale_add(const ScaleAddArgs& args) override { scale_add_cpu(context_, args); }
   void initial_state(const InitialStateArgs& args) override { initial_state_cpu(context_, args); }
   void logits(const LogitsArgs& args) override { logits_cpu(context_, args); }
-  void most_likely(const MostLikelyArgs& args) override { most_likely_cpu(context_, args); }
+  void sample(const SampleArgs& args) override { sample_cpu(context_, args); }
+  void count_tokens(const CountTokensArgs& args) override { count_tokens_cpu(context_, args); }
 
   void synchronise() override {}
 

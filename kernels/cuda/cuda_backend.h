@@ -55,7 +55,8 @@ class CudaBackend final : public Backend {
   void initial_state(const InitialStateArgs& args) override { initial_state_cuda(context_, args); }
   void fp16_copy(const Fp16CopyArgs& args) override { fp16_copy_cuda(context_, args); }
   void logits(const LogitsArgs& args) override { logits_cuda(context_, args); }
-  void most_likely(const MostLikelyArgs& args) override { most_likely_cuda(context_, args); }
+  void sample(const SampleArgs& args) override { sample_cuda(context_, args); }
+  void count_tokens(const CountTokensArgs& args) override { count_tokens_cuda(context_, args); }
 
   void start() override { context_.start_early(); }
   void synchronise() override { context_.synchronise(); }

@@ -175,13 +175,20 @@ void FakeBackend::logits(const kernels::LogitsArgs& args) {
   }
 }
 
-void FakeBackend::most_likely(const kernels::MostLikelyArgs& args) {
+void FakeBackend::sample(const kernels::SampleArgs& args) {
   const Allocating ours = begin_op();
+  const auto vocab = size_t(args.vocab);
   for (int32_t r = 0; r < args.rows; ++r) {
-    const float* const row = args.logits + size_t(r) * size_t(args.vocab);
-    args.tokens[r] = row[0] != row[0] ? kernels::kNoToken
-                                      : int32_t(std::max_element(row, row + args.vocab) - row);
+    args.chosen[r] =
+        kernels::sample_row({args.logits + size_t(r) * vocab, vocab}, args.terms[r],
+                            args.adjusted ? args.adjusted + size_t(r) * vocab : nullptr,
+                            args.candidates + size_t(r) * kernels::kMostCandidates);
   }
+}
+
+void FakeBackend::count_tokens(const kernels::CountTokensArgs& args) {
+  const Allocating ours = begin_op();
+  kernels::count_row(args);
 }
 
 void FakeBackend::synchronise() {

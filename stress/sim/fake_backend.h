@@ -41,7 +41,8 @@ class FakeBackend final : public kernels::Backend {
   void scale_add(const kernels::ScaleAddArgs& args) override;
   void initial_state(const kernels::InitialStateArgs& args) override;
   void logits(const kernels::LogitsArgs& args) override;
-  void most_likely(const kernels::MostLikelyArgs& args) override;
+  void sample(const kernels::SampleArgs& args) override;
+  void count_tokens(const kernels::CountTokensArgs& args) override;
   void synchronise() override;
 
  private:

@@ -300,6 +300,8 @@ void judge_end(const Op& op, std::span<const int32_t> tokens, FinishReason reaso
       fail(op, "ended before its deadline");
     case FinishReason::eos:
       fail(op, "met an end-of-sequence token, of which the file has none");
+    case FinishReason::all_masked:
+      fail(op, "found no token that may follow, and nobody has masked any");
   }
 }
 

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
-#include "base/philox.h"
+#include "kernels/sampling_math.h"
 
 namespace tinyloop::sim {
 
@@ -113,20 +114,19 @@ int32_t Reference::Text::next_token(const Choosing& choosing) const {
                    [&](int32_t a, int32_t b) { return logits[size_t(a)] > logits[size_t(b)]; });
   if (choosing.temperature == 0) return order[0];
   const size_t count = choosing.top_k == 0 ? order.size() : size_t(choosing.top_k);
-  std::vector<double> weights;
+  int32_t best = order[0];
+  float most = -std::numeric_limits<float>::infinity();
   for (size_t i = 0; i < std::min(count, order.size()); ++i) {
-    const double behind = double(logits[size_t(order[i])]) - double(logits[size_t(order[0])]);
-    weights.push_back(std::exp(behind / choosing.temperature));
+    const auto id = uint32_t(order[i]);
+    const auto words =
+        kernels::noise_words(choosing.seed, rows_.size(), id / kernels::kNoiseTokens);
+    const float scaled = (logits[id] - logits[size_t(order[0])]) / choosing.temperature;
+    const float value = scaled + kernels::gumbel(words[id % kernels::kNoiseTokens]);
+    if (value < most || (value == most && order[i] > best)) continue;
+    most = value;
+    best = order[i];
   }
-  double total = 0, running = 0;
-  for (const double weight : weights) total += weight;
-  const auto words = base::philox(choosing.seed, base::RandomDomain::sampling, rows_.size(), 0);
-  const double drawn = base::uniform_double(words[0], words[1]) * total;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    running += weights[i];
-    if (running > drawn) return order[i];
-  }
-  return order[weights.size() - 1];
+  return best;
 }
 
 float Reference::Text::logprob(int32_t token) const {

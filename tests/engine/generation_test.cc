@@ -27,17 +27,9 @@ std::string generated_text(const Tokenizer& tokenizer, std::vector<int32_t> prom
   request.tokens = std::move(prompt);
   request.config.max_tokens = static_cast<int32_t>(tokens.size());
   request.config.temperature = 0;
-  const auto vocab = static_cast<size_t>(tokenizer.vocab_size());
   TextClient client;
-  Sampler sampler(vocab);
-  Generation generation(request, tokenizer.vocab_size(), &tokenizer, client);
-  std::vector<float> logits(vocab);
-  int32_t position = 1;
-  for (const int32_t token : tokens) {
-    logits[static_cast<size_t>(token)] = 1;
-    EXPECT_EQ(generation.choose(logits, position++, sampler)->token, token);
-    logits[static_cast<size_t>(token)] = 0;
-  }
+  Generation generation(request, &tokenizer, client);
+  for (const int32_t token : tokens) generation.take({token, 0.0f}, {});
   client.on_finished(FinishReason::max_tokens, generation.remaining_text());
   return client.text;
 }

@@ -103,6 +103,7 @@ TEST_F(PreemptionTest, TheNewestMakeRoomAndEndAsAlone) {
     requests.push_back(request(5 + i, 70 + i, i));
     requests.back().config.temperature = i % 2 == 0 ? 0.0f : 0.8f;
     requests.back().config.repetition_penalty = 1.1f;
+    requests.back().config.frequency_penalty = 0.5f;
     requests.back().config.seed = uint64_t(i);
     started.push_back(start(driver, driver.check(requests.back())));
   }

@@ -2,6 +2,7 @@
 // knows nothing of the requests, it gives the same logits to the bit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "engine/gguf_reader.h"
@@ -17,14 +18,19 @@ namespace {
 using Key = std::pair<uint64_t, int32_t>;  // sequence, position
 using Logits = std::vector<std::pair<Key, std::vector<float>>>;
 
-class CollectingSink final : public engine::LogitsSink {
+// Takes the logits, and has the most likely token chosen.
+class CollectingSink final : public engine::HeadSink {
  public:
-  void on_row(int32_t chunk, int32_t position, std::span<const float> logits) override {
+  engine::HeadTerms terms(int32_t, int32_t) override { return {}; }
+  bool wants_logits(int32_t) const override { return true; }
+  void on_logits(int32_t chunk, int32_t position, std::span<const float> logits) override {
     rows.push_back(
         {{plan->chunks[size_t(chunk)].sequence, position}, {logits.begin(), logits.end()}});
   }
-  void on_pick(int32_t, int32_t, int32_t) override {
-    ADD_FAILURE() << "every client of this test asks for logits";
+  void on_token(int32_t, int32_t, const kernels::ScoredToken& token,
+                std::span<const kernels::ScoredToken>) override {
+    const auto& logits = rows.back().second;
+    EXPECT_EQ(token.token, std::max_element(logits.begin(), logits.end()) - logits.begin());
   }
   const engine::StepPlan* plan = nullptr;
   Logits rows;

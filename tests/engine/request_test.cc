@@ -82,6 +82,29 @@ INSTANTIATE_TEST_SUITE_P(
                    "repetition_penalty: 0, allowed: finite, above 0"},
         BadRequest{"penalty_inf", [](auto& r) { r.config.repetition_penalty = kInf; },
                    "repetition_penalty: inf, allowed: finite, above 0"},
+        BadRequest{"presence", [](auto& r) { r.config.presence_penalty = 2.5f; },
+                   "presence_penalty: 2.5, allowed: -2 to 2"},
+        BadRequest{"frequency", [](auto& r) { r.config.frequency_penalty = kNan; },
+                   "frequency_penalty: nan, allowed: -2 to 2"},
+        BadRequest{"min_tokens", [](auto& r) { r.config.min_tokens = r.config.max_tokens + 1; },
+                   "min_tokens: 6, allowed: 0 to 5"},
+        BadRequest{"many_biases", [](auto& r) { r.config.logit_bias.resize(1025); },
+                   "logit_bias.size: 1025, allowed: 0 to 1024"},
+        BadRequest{"bias_token",
+                   [](auto& r) {
+                     r.config.logit_bias = {{1, 0.5f}, {100, 0.5f}};
+                   },
+                   "logit_bias[1].token: 100, allowed: 0 to 99"},
+        BadRequest{"bias_inf",
+                   [](auto& r) {
+                     r.config.logit_bias = {{1, -kInf}};
+                   },
+                   "logit_bias[0].bias: -inf, allowed: finite"},
+        BadRequest{"bias_twice",
+                   [](auto& r) {
+                     r.config.logit_bias = {{1, 0.5f}, {2, 1.0f}, {1, 0.5f}};
+                   },
+                   "logit_bias: token 1 twice, allowed: each token once"},
         BadRequest{"logprobs", [](auto& r) { r.config.logprobs = 65; },
                    "logprobs: 65, allowed: 0 to 64"},
         BadRequest{"many_stops",

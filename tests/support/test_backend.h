@@ -79,7 +79,8 @@ class TestBackend final : public kernels::Backend {
     inner_->initial_state(args);
   }
   void logits(const kernels::LogitsArgs& args) override { inner_->logits(args); }
-  void most_likely(const kernels::MostLikelyArgs& args) override { inner_->most_likely(args); }
+  void sample(const kernels::SampleArgs& args) override { inner_->sample(args); }
+  void count_tokens(const kernels::CountTokensArgs& args) override { inner_->count_tokens(args); }
 
   void start() override { inner_->start(); }
   void synchronise() override {

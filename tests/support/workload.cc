@@ -42,6 +42,13 @@ Workload::Workload(uint32_t seed, int count, int32_t longest, int32_t vocab) {
       r.config.repetition_penalty = 1.1f;
       r.config.seed = uint64_t(pick(0, 1 << 30));
     }
+    if (i % 7 < 2) {  // greedy ones among them
+      r.config.presence_penalty = 0.5f;
+      r.config.frequency_penalty = 0.25f;
+      r.config.logit_bias = {{pick(0, vocab - 1), 3.0f}};
+      r.config.min_tokens = pick(0, r.config.max_tokens);
+      r.config.stop_sequences = {std::vector<int32_t>{pick(0, vocab - 1)}};
+    }
     requests.push_back(std::move(r));
   }
 }
