@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Times llama.cpp on one model file, or compares its log-probabilities, and prints JSON.
 
-  peer_llama.py bench MODEL --threads N [--prompt-tokens N] [--gen-tokens N] [--decode-prompt N]
-                            [--batch N] [--repeat N]
+  peer_llama.py bench MODEL --threads N [--prompt-tokens N] [--gen-tokens N] [--contexts N]
+                            [--callers N] [--repeat N]
   peer_llama.py score MODEL --threads N --tokens 1,2,3 --prompt N
   peer_llama.py info
 
-The counterpart of `tinyloop bench --json`: the same runs, the same names. Only llama.cpp's C
-interface lies inside the timed calls, with its own defaults but for the sizes and the threads.
-Needs scripts/install-peer.sh.
+The counterpart of `tinyloop bench --json`: the same runs, the same names; of decoding, or without
+--gen-tokens of prefill. Only llama.cpp's C interface lies inside the timed calls, with its own
+defaults but for the sizes and the threads. Needs scripts/install-peer.sh.
 """
 
 import argparse
@@ -129,17 +129,13 @@ def repeat(times: int, tokens: int, run) -> dict:
 
 
 def bench(args: argparse.Namespace) -> dict:
-    positions = max(args.prompt_tokens, args.decode_prompt + args.gen_tokens)
-    peer = Peer(args.model, args.threads, args.batch, positions)
-    result = {}
-    if args.prompt_tokens > 0:
-        result["prefill"] = repeat(args.repeat, args.prompt_tokens,
-                                   lambda: time_prefill(peer, args.prompt_tokens))
-    if args.gen_tokens > 0:
-        result["decode"] = repeat(
-            args.repeat, args.batch * args.gen_tokens,
-            lambda: time_decode(peer, args.batch, args.decode_prompt, args.gen_tokens))
-    return result
+    positions = max(args.prompt_tokens, args.contexts + args.gen_tokens)
+    peer = Peer(args.model, args.threads, args.callers, positions)
+    if args.gen_tokens == 0:
+        return repeat(args.repeat, args.prompt_tokens,
+                      lambda: time_prefill(peer, args.prompt_tokens))
+    return repeat(args.repeat, args.callers * args.gen_tokens,
+                  lambda: time_decode(peer, args.callers, args.contexts, args.gen_tokens))
 
 
 def score(args: argparse.Namespace) -> dict:
@@ -171,8 +167,8 @@ def main() -> int:
     command = commands.add_parser("bench")
     command.add_argument("model")
     command.add_argument("--threads", type=int, required=True)
-    for name, default in (("prompt-tokens", 0), ("gen-tokens", 0), ("decode-prompt", 32),
-                          ("batch", 1), ("repeat", 5)):
+    for name, default in (("prompt-tokens", 0), ("gen-tokens", 0), ("contexts", 32),
+                          ("callers", 1), ("repeat", 5)):
         command.add_argument(f"--{name}", type=int, default=default)
     command.set_defaults(run=bench)
     command = commands.add_parser("score")

@@ -23,23 +23,12 @@ double microseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
 }
 
-// The same tokens every time; which ones does not matter to the speed.
-std::vector<int32_t> some_tokens(int32_t count, int32_t vocab, int32_t salt) {
-  std::vector<int32_t> tokens;
-  for (int32_t i = 0; i < count; ++i) {
-    tokens.push_back(static_cast<int32_t>((int64_t{i} * 7919 + int64_t{salt} * 104729) % vocab));
-  }
-  return tokens;
-}
-
-GenerateRequest some_request(const Model& model, const BatchShape& shape, int32_t max_tokens,
-                             int32_t salt) {
+GenerateRequest some_request(const Model& model, const PromptShape& shape, int32_t salt) {
   GenerateRequest request;
-  request.tokens = some_tokens(shape.prompt, model.info().vocab, salt);
+  request.tokens = some_tokens(shape.tokens, model.info().vocab, salt);
   request.when_full = WhenFull::wait;
   request.config.loops = shape.loops;
-  request.config.max_tokens = max_tokens;
-  request.config.eos = EosMode::ignore;
+  request.config.max_tokens = 1;
   return request;
 }
 
@@ -54,13 +43,16 @@ std::vector<Pending> submit(const Model& model, const std::vector<GenerateReques
   return batch;
 }
 
-std::vector<GenerateRequest> requests_of(const Model& model, const BatchShape& shape,
-                                         int32_t max_tokens) {
-  std::vector<GenerateRequest> requests;
-  for (int32_t i = 0; i < shape.batch; ++i) {
-    requests.push_back(some_request(model, shape, max_tokens, i));
-  }
-  return requests;
+GenerateRequest continuation(const PrefixCache& context, const GenerateConfig& sampling,
+                             int32_t max_tokens, uint64_t caller) {
+  GenerateRequest request;
+  request.prefix = context;
+  request.when_full = WhenFull::wait;
+  request.config = sampling;
+  request.config.max_tokens = max_tokens;
+  request.config.eos = EosMode::ignore;
+  request.config.seed += caller;
+  return request;
 }
 
 bool ready(const std::future<GenerateResult>& result) {
@@ -69,27 +61,55 @@ bool ready(const std::future<GenerateResult>& result) {
 
 // A request that the replica works on while a batch is submitted. Without it the first of the batch
 // would enter alone and stay out of step with the others. Returns when it has begun.
-std::future<GenerateResult> open_batch(const Model& model, const BatchShape& shape) {
-  const BatchShape one = {.batch = 1, .loops = shape.loops, .prompt = kOpenerTokens};
-  auto result =
-      model.async_generate(some_request(model, one, 1, shape.batch), boost::asio::use_future);
+std::future<GenerateResult> open_batch(const Model& model, int32_t loops) {
+  const PromptShape one = {.prompts = 1, .tokens = kOpenerTokens, .loops = loops};
+  auto result = model.async_generate(some_request(model, one, -1), boost::asio::use_future);
   while (model.health().replicas.at(0).active == 0 && !ready(result)) std::this_thread::yield();
   return result;
 }
 
 }  // namespace
 
-double time_prefill(const Model& model, const BatchShape& shape) {
-  const auto requests = requests_of(model, shape, 1);
+std::vector<int32_t> some_tokens(int32_t count, int32_t vocab, int32_t salt) {
+  std::vector<int32_t> tokens;
+  for (int32_t i = 0; i < count; ++i) {
+    const int64_t token = (int64_t{i} * 7919 + int64_t{salt} * 104729) % vocab;
+    tokens.push_back(static_cast<int32_t>(token < 0 ? token + vocab : token));
+  }
+  return tokens;
+}
+
+double time_prefill(const Model& model, const PromptShape& shape) {
+  std::vector<GenerateRequest> requests;
+  for (int32_t i = 0; i < shape.prompts; ++i) requests.push_back(some_request(model, shape, i));
   const auto begin = Clock::now();
   for (Pending& pending : submit(model, requests, begin)) pending.result.get();
   return microseconds_since(begin);
 }
 
-double time_decode(const Model& model, const BatchShape& shape, int32_t gen) {
-  const auto requests = requests_of(model, shape, gen + 1);
+std::vector<PrefixCache> build_contexts(const Model& model, const PromptShape& shape) {
+  std::vector<std::future<PrefixCache>> pending;
+  for (int32_t i = 0; i < shape.prompts; ++i) {
+    PrefixRequest request;
+    request.tokens = some_tokens(shape.tokens, model.info().vocab, i);
+    request.loops = shape.loops;
+    request.when_full = WhenFull::wait;
+    pending.push_back(model.async_build_prefix(request, boost::asio::use_future));
+  }
+  std::vector<PrefixCache> contexts;
+  for (auto& context : pending) contexts.push_back(context.get());
+  return contexts;
+}
+
+double time_decode(const Model& model, std::span<const PrefixCache> contexts,
+                   const Sampling& sampling, int32_t gen) {
+  std::vector<GenerateRequest> requests;
+  for (size_t i = 0; i < contexts.size(); ++i) {
+    const GenerateConfig& kind = sampling.kinds[i % sampling.kinds.size()];
+    requests.push_back(continuation(contexts[i], kind, gen + 1, i));
+  }
   std::future<GenerateResult> opener;
-  if (shape.batch > 1) opener = open_batch(model, shape);
+  if (contexts.size() > 1) opener = open_batch(model, contexts.front().info().loops);
   double first_us = std::numeric_limits<double>::infinity(), last_us = 0;
   for (Pending& pending : submit(model, requests, Clock::now())) {
     const Timings timings = pending.result.get().timings;

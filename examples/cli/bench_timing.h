@@ -2,29 +2,40 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
+#include "sampling_arguments.h"
 #include "tinyloop/model.h"
 
 namespace tinyloop::cli {
 
-// A batch of equal requests at one depth; greedy, without an end before max_tokens.
-struct BatchShape {
-  int32_t batch = 1;
+// Prompts of one length at one depth, each with one new token.
+struct PromptShape {
+  int32_t prompts = 1;
+  int32_t tokens = 1;  // of each prompt
   int32_t loops = 1;
-  int32_t prompt = 1;  // tokens of each prompt
 };
 
 // Prompt length of the request that keeps the replica busy while a batch is submitted for decoding.
 inline constexpr int32_t kOpenerTokens = 128;
 
-// Microseconds from the submission of the first request to the completion of the last, each asking
-// for one token: batch × prompt prompt tokens.
-double time_prefill(const Model& model, const BatchShape& shape);
+// The same tokens every time; which ones does not matter to the speed. Lists of different `salt`
+// have no beginning in common.
+std::vector<int32_t> some_tokens(int32_t count, int32_t vocab, int32_t salt);
 
-// Microseconds from the first token of the sequence that has it first to the last token of the one
-// that ends last: batch × gen tokens are computed and sampled in it. No prefill is, where all the
-// prompts enter in one pass: where ModelOptions::prefill_budget and the scratch buffers have room
-// for batch × prompt + kOpenerTokens rows.
-double time_decode(const Model& model, const BatchShape& shape, int32_t gen);
+// Microseconds from the submission of the first prompt to the completion of the last.
+double time_prefill(const Model& model, const PromptShape& shape);
+
+// Different contexts of that shape, computed and kept: each caller has K/V of its own.
+std::vector<PrefixCache> build_contexts(const Model& model, const PromptShape& shape);
+
+// Each context is continued by a caller of its own, by gen + 1 tokens. Microseconds from the first
+// token of the caller that has it first to the last token of the one that ends last: contexts × gen
+// tokens are computed and sampled in it, and no prefill, since the contexts are kept. `contexts`
+// have one depth and are not empty; ModelOptions has room for one sequence and kOpenerTokens prompt
+// rows beside them.
+double time_decode(const Model& model, std::span<const PrefixCache> contexts,
+                   const Sampling& sampling, int32_t gen);
 
 }  // namespace tinyloop::cli

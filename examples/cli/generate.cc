@@ -10,6 +10,7 @@
 #include "model_arguments.h"
 #include "prompt_arguments.h"
 #include "result_json.h"
+#include "sampling_arguments.h"
 #include "trace_file.h"
 
 namespace tinyloop::cli {
@@ -40,25 +41,10 @@ struct GenerateArguments {
   }
 };
 
-// CLI11 would let a negative number wrap around.
-std::string refuse_negative(const std::string& text) {
-  return text.starts_with('-') ? text + ", allowed: 0 to 2^64 - 1" : "";
-}
-
-void add_sampling(CLI::App& app, GenerateConfig& config) {
-  const auto add = [&app](const char* name, auto& field, const char* what) {
-    app.add_option(name, field, what)->capture_default_str();
-  };
-  add("--max-tokens", config.max_tokens, "at most so many new tokens");
-  app.add_option("--loops", config.loops, "loop iterations a token; default: the file's");
-  add("--temperature", config.temperature, "0: greedy");
-  add("--top-k", config.top_k, "keep the k most likely tokens, 0: off");
-  add("--top-p", config.top_p, "keep the most likely tokens of this joint probability, 1: off");
-  add("--min-p", config.min_p, "drop tokens below this share of the most likely one, 0: off");
-  add("--repetition-penalty", config.repetition_penalty, "over prompt and output, 1: off");
-  app.add_option("--seed", config.seed, "of the random draws")
-      ->check(refuse_negative)
+void add_lengths(CLI::App& app, GenerateConfig& config) {
+  app.add_option("--max-tokens", config.max_tokens, "at most so many new tokens")
       ->capture_default_str();
+  app.add_option("--loops", config.loops, "loop iterations a token; default: the file's");
   app.add_option("--logprobs", config.logprobs,
                  "with --json: log-probabilities, and those of the n most likely tokens");
   app.add_option("--cache-window", config.cache_window,
@@ -109,6 +95,7 @@ void add_generate(CLI::App& app) {
   const auto arguments = std::make_shared<GenerateArguments>();
   arguments->model.add_all(*command);
   arguments->prompt.add_to(*command);
+  add_lengths(*command, arguments->config);
   add_sampling(*command, arguments->config);
   command->add_option("--stop", arguments->stops, "stop before this text; may be repeated")
       ->allow_extra_args(false);
