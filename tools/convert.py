@@ -3,23 +3,32 @@
 
   convert.py pack   CONFIG.json SHARD.safetensors… -o OUT.gguf [--type q4_1] [--tokenizer tokenizer.json]
   convert.py unroll LOOPED.gguf -o OUT.gguf --loops N     the plain `llama` file of one depth
-  convert.py random SHAPE -o OUT.gguf [--type q4_0]       random weights: tiny16, m409, loop24
+  convert.py random SHAPE -o OUT.gguf [--type q4_0]       random weights: tiny16, m409, loop24,
+                                                          ouro14, ouro26
 
-Needs the PyPI packages gguf, numpy and safetensors. The file format is docs/model-format.md.
+Needs the PyPI packages gguf, numpy and safetensors, `random` numpy alone. The file format is
+docs/model-format.md.
 """
+
+from __future__ import annotations
 
 import argparse
 import json
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
-import gguf
 import numpy as np
-from gguf import GGMLQuantizationType as Type
 
-MATRIX_TYPES = {"q4_1": Type.Q4_1, "q4_0": Type.Q4_0, "q8_0": Type.Q8_0, "f16": Type.F16}
+import random_model
+from model_shape import SHAPES, Shape
+
+try:
+    import gguf
+except ImportError:
+    gguf = None  # random does without
+
+MATRIX_TYPES = ("q4_1", "q4_0", "q8_0", "f16")
 LAYER_MATRICES = {"wq": "attn_q", "wk": "attn_k", "wv": "attn_v", "wo": "attn_output",
                   "gate": "ffn_gate", "up": "ffn_up", "down": "ffn_down"}
 LAYER_NORMS = {"n1": "attn_norm", "n2": "ffn_norm"}
@@ -29,65 +38,10 @@ class InputError(Exception):
     """Something about the input that the message names."""
 
 
-@dataclass(frozen=True)
-class Shape:
-    name: str
-    vocab: int
-    d_model: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    ffn: int
-    prelude: int
-    shared: int
-    coda: int
-    context: int
-    default_loops: int
-    max_loops: int
-    eps: float = 1e-5
-    rope_base: float = 10000.0
-
-    @property
-    def blocks(self) -> int:
-        return self.prelude + self.shared + self.coda
-
-    def matrices(self) -> dict[str, tuple[int, int]]:
-        """[out, in] of each matrix of a layer."""
-        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        d, ffn = self.d_model, self.ffn
-        return {"attn_q": (q, d), "attn_k": (kv, d), "attn_v": (kv, d), "attn_output": (d, q),
-                "ffn_gate": (ffn, d), "ffn_up": (ffn, d), "ffn_down": (d, ffn)}
-
-
-SHAPES = {
-    "tiny16": Shape("tiny16", 8192, 512, 8, 4, 64, 1408, 1, 2, 1, 1024, 8, 16),
-    "m409": Shape("m409", 49152, 2048, 32, 8, 64, 6656, 1, 4, 1, 4096, 8, 32),
-    "loop24": Shape("loop24", 49152, 1024, 16, 4, 64, 2816, 0, 24, 0, 4096, 4, 8),
-}
-
-
 def write_metadata(writer: gguf.GGUFWriter, shape: Shape) -> None:
-    writer.add_name(shape.name)
-    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
-    writer.add_block_count(shape.blocks)
-    writer.add_context_length(shape.context)
-    writer.add_embedding_length(shape.d_model)
-    writer.add_feed_forward_length(shape.ffn)
-    writer.add_head_count(shape.heads)
-    writer.add_head_count_kv(shape.kv_heads)
-    writer.add_key_length(shape.head_dim)
-    writer.add_value_length(shape.head_dim)
-    writer.add_layer_norm_rms_eps(shape.eps)
-    writer.add_rope_freq_base(shape.rope_base)
-    writer.add_rope_dimension_count(shape.head_dim)
-    writer.add_vocab_size(shape.vocab)
-    if writer.arch == "tinyloop":
-        for key, value in (("prelude_layers", shape.prelude), ("shared_layers", shape.shared),
-                           ("coda_layers", shape.coda), ("default_iterations", shape.default_loops),
-                           ("max_iterations", shape.max_loops)):
-            writer.add_uint32(f"tinyloop.loop.{key}", value)
-        writer.add_string("tinyloop.loop.injection", "none")
-        writer.add_string("tinyloop.loop.initial_state", "prelude")
+    add = {"u32": writer.add_uint32, "f32": writer.add_float32, "str": writer.add_string}
+    for key, kind, value in shape.metadata(writer.arch):
+        add[kind](key, value)
 
 
 def write_tokenizer(writer: gguf.GGUFWriter, path: Path, vocab: int) -> None:
@@ -119,12 +73,13 @@ def write_tokenizer(writer: gguf.GGUFWriter, path: Path, vocab: int) -> None:
     writer.add_add_bos_token(False)
 
 
-def add_matrix(writer: gguf.GGUFWriter, name: str, values: np.ndarray, kind: Type) -> None:
-    if kind == Type.F16:
+def add_matrix(writer: gguf.GGUFWriter, name: str, values: np.ndarray, kind: str) -> None:
+    if kind == "f16":
         writer.add_tensor(name, values.astype(np.float16))
         return
-    packed = gguf.quants.quantize(values.astype(np.float32), kind)
-    writer.add_tensor(name, packed, raw_dtype=kind)
+    block_type = gguf.GGMLQuantizationType[kind.upper()]
+    packed = gguf.quants.quantize(values.astype(np.float32), block_type)
+    writer.add_tensor(name, packed, raw_dtype=block_type)
 
 
 def finish(writer: gguf.GGUFWriter) -> None:
@@ -167,9 +122,9 @@ def pack(args: argparse.Namespace) -> None:
     write_metadata(writer, shape)
     if args.tokenizer:
         write_tokenizer(writer, args.tokenizer, shape.vocab)
-    kind = MATRIX_TYPES[args.type]
-    embedding = Type.F16 if kind == Type.F16 else Type.Q8_0
-    add_matrix(writer, "token_embd.weight", tensors.pop("emb.weight"), embedding)
+    kind = args.type
+    add_matrix(writer, "token_embd.weight", tensors.pop("emb.weight"),
+               random_model.embedding_kind(kind))
     writer.add_tensor("output_norm.weight", tensors.pop("nf").astype(np.float32))
     parts = [("pre", shape.prelude), ("blk", shape.shared), ("coda", shape.coda)]
     layers = [f"{part}.{i}" for part, count in parts for i in range(count)]
@@ -203,6 +158,9 @@ def unroll(args: argparse.Namespace) -> None:
 
     if value("loop.injection") != "none" or value("loop.initial_state") != "prelude":
         raise InputError(f"{args.input}: a llama file cannot say this injection or initial state")
+    for tensor in reader.tensors:
+        if re.search(r"loop_norm|post_norm|exit_gate", tensor.name):
+            raise InputError(f"{args.input}: a llama file cannot say tensor {tensor.name}")
     shape = Shape(f"{reader.get_field('general.name').contents()}-x{args.loops}",
                   value("vocab_size"), value("embedding_length"), value("attention.head_count"),
                   value("attention.head_count_kv"), value("attention.key_length"),
@@ -241,26 +199,7 @@ def copy_tokenizer(reader: gguf.GGUFReader, writer: gguf.GGUFWriter) -> None:
 
 
 def random(args: argparse.Namespace) -> None:
-    """Weights of variance 1 / inputs, norms of 1: activations stay near 1 at any depth."""
-    shape = SHAPES[args.shape]
-    kind = MATRIX_TYPES[args.type]
-    source = np.random.default_rng(args.seed)
-
-    def matrix(rows: int, cols: int, scale: float) -> np.ndarray:
-        return source.standard_normal((rows, cols), dtype=np.float32) * np.float32(scale)
-
-    writer = gguf.GGUFWriter(args.output, "tinyloop", use_temp_file=True)
-    write_metadata(writer, shape)
-    add_matrix(writer, "token_embd.weight", matrix(shape.vocab, shape.d_model, 1.0),
-               Type.F16 if kind == Type.F16 else Type.Q8_0)
-    ones = np.ones(shape.d_model, np.float32)
-    writer.add_tensor("output_norm.weight", ones)
-    for index in range(shape.blocks):
-        for norm in LAYER_NORMS.values():
-            writer.add_tensor(f"blk.{index}.{norm}.weight", ones)
-        for name, (rows, cols) in shape.matrices().items():
-            add_matrix(writer, f"blk.{index}.{name}.weight", matrix(rows, cols, cols ** -0.5), kind)
-    finish(writer)
+    random_model.write(args.output, SHAPES[args.shape], args.type, args.seed)
 
 
 # ---- command line ------------------------------------------------------------------------------
@@ -291,6 +230,8 @@ def main() -> int:
     command.add_argument("-o", "--output", type=Path, required=True)
     args = parser.parse_args()
     try:
+        if gguf is None and args.run is not random:
+            raise InputError("the PyPI package gguf is missing")
         args.run(args)
     except (InputError, OSError, KeyError) as error:
         print(f"convert: {error}", file=sys.stderr)

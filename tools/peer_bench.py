@@ -19,17 +19,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import quiet_machine
-from convert import SHAPES, Shape
+from model_shape import SHAPES, Shape
 
 ROOT = Path(__file__).resolve().parent.parent
 CONVERTER = ROOT / "tools" / "convert.py"
+RANDOM_MODEL = ROOT / "tools" / "random_model.py"
 PEER = ROOT / "tools" / "peer_llama.py"
 BUILT_CLI = ROOT / "build" / "cpu-release" / "examples" / "cli" / "tinyloop"
 DEMO = ROOT / "models" / "tinyloop-tales-16m-q4_1.gguf"
 OPENING = [4172, 690, 259, 552, 468, 1792, 259, 1490, 463, 336]  # "Once upon a time …"
 ENGINES = ("TinyLoop", "llama.cpp")
 RUN_TIMEOUT_S = 120
-PREFILL_BUDGET = 640  # prompts of 16 × 32 tokens and the opener of `tinyloop bench` enter together
+PREFILL_BUDGET = 640  # a prompt of 512 tokens is one slice, as in the peer
 
 
 class BenchError(Exception):
@@ -56,9 +57,9 @@ class Figure:
         return f"{first}–{last}"
 
     def options(self) -> list[str]:
-        return [f"--threads={self.threads}", f"--batch={self.batch}",
+        return [f"--threads={self.threads}", f"--callers={self.batch}",
                 f"--prompt-tokens={self.prompt}", f"--gen-tokens={self.gen}",
-                f"--decode-prompt={self.decode_prompt}"]
+                f"--contexts={self.decode_prompt}"]
 
 
 def figures(threads: int) -> list[Figure]:
@@ -143,7 +144,7 @@ def make(path: Path, source: Path, *words) -> Path:
 
 
 def random_model(folder: Path, shape: str, kind: str, seed: int) -> Path:
-    return make(folder / f"{shape}-{kind}-seed{seed}.gguf", CONVERTER,
+    return make(folder / f"{shape}-{kind}-seed{seed}.gguf", RANDOM_MODEL,
                 "random", shape, "--type", kind, "--seed", seed)
 
 
@@ -170,8 +171,8 @@ class Pair:
 
     def times(self, engine: str, figure: Figure, repeat: int) -> dict:
         """Throws subprocess.TimeoutExpired: spinning threads crawl when a core is taken away."""
-        result = json.loads(run(self.command(engine, figure, repeat), RUN_TIMEOUT_S).stdout)
-        return (result["results"][0] if engine == "TinyLoop" else result)[figure.kind]
+        lines = run(self.command(engine, figure, repeat), RUN_TIMEOUT_S).stdout.splitlines()
+        return json.loads(lines[-1])  # TinyLoop's first one says what was measured on
 
 
 # ---- agreement -----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """tools/convert.py: what it writes, read back with the gguf package."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -12,6 +13,11 @@ import numpy as np
 from safetensors.numpy import save_file
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import random_model  # noqa: E402
+from model_shape import SHAPES  # noqa: E402
+
 CONVERT = ROOT / "tools" / "convert.py"
 DEMO = ROOT / "models" / "tinyloop-tales-16m-q4_1.gguf"
 
@@ -109,6 +115,53 @@ class ConvertTest(unittest.TestCase):
                 run("random", "tiny16", "--seed", seed, "-o", files[-1]).returncode, 0)
         self.assertEqual(files[0].read_bytes(), files[1].read_bytes())
         self.assertNotEqual(files[0].read_bytes(), files[2].read_bytes())
+
+    def test_random_weights_have_the_deviation_of_their_inputs(self) -> None:
+        for kind, blocks in (("q4_0", "Q4_0"), ("q4_1", "Q4_1"), ("q8_0", "Q8_0"), ("f16", "F16")):
+            out = self.folder / f"{kind}.gguf"
+            self.assertEqual(run("random", "tiny16", "--type", kind, "-o", out).returncode, 0)
+            written = tensors(out)
+            for name, inputs in (("attn_q", 512), ("ffn_down", 1408)):
+                tensor = written[f"blk.2.{name}.weight"]
+                self.assertEqual(tensor.tensor_type.name, blocks)
+                drawn = values(tensor).astype(np.float32) * inputs ** 0.5
+                self.assertAlmostEqual(float(drawn.std()), 1.0, delta=0.02)
+                self.assertAlmostEqual(float(drawn.mean()), 0.0, delta=0.02)
+            self.assertAlmostEqual(float(values(written["token_embd.weight"]).std()), 1.0, delta=0.02)
+            np.testing.assert_array_equal(values(written["blk.0.attn_norm.weight"]), np.ones(512))
+
+    def test_ouro_files_have_the_familys_parts(self) -> None:
+        for name, layers, weights in (("ouro14", 24, 1_434_652_673), ("ouro26", 48, 2_667_974_657)):
+            shape = SHAPES[name]
+            self.assertEqual((shape.prelude, shape.shared, shape.coda), (0, layers, 0))
+            self.assertEqual(sum(t.values for t in random_model.tensors_of(shape, "q4_0")), weights)
+        small = dataclasses.replace(SHAPES["ouro14"], vocab=96, d_model=64, ffn=96, heads=2,
+                                    kv_heads=2, head_dim=32, shared=2)
+        out = self.folder / "ouro.gguf"
+        random_model.write(out, small, "q4_0", 1)
+        reader = gguf.GGUFReader(out)
+        written = {tensor.name: tensor for tensor in reader.tensors}
+        self.assertEqual(set(written), {
+            "token_embd.weight", "output.weight", "loop_norm.weight", "exit_gate.weight",
+            "exit_gate.bias", *(f"blk.{i}.{part}.weight" for i in range(2) for part in (
+                "attn_norm", "attn_post_norm", "ffn_norm", "ffn_post_norm", *small.matrices()))})
+        self.assertEqual(list(written["blk.1.ffn_down.weight"].shape), [96, 64])
+        for key, value in (("loop.exit", "gate"), ("loop.default_iterations", 4),
+                           ("rope.freq_base", 1e6), ("attention.head_count_kv", 2)):
+            self.assertEqual(reader.get_field(f"tinyloop.{key}").contents(), value)
+        result = run("unroll", out, "--loops", 2, "-o", self.folder / "flat.gguf")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("loop_norm.weight", result.stderr)
+
+    def test_random_needs_no_gguf_package(self) -> None:
+        blocked = "import sys, runpy; sys.modules['gguf'] = None; sys.argv = sys.argv[1:]; " \
+                  "sys.path.insert(0, sys.argv[0].rsplit('/', 1)[0]); " \
+                  "runpy.run_path(sys.argv[0], run_name='__main__')"
+        for arguments, code in ((["random", "tiny16"], 0), (["unroll", DEMO, "--loops", "2"], 2)):
+            result = subprocess.run(
+                [sys.executable, "-c", blocked, str(CONVERT), *map(str, arguments), "-o",
+                 str(self.folder / "x.gguf")], text=True, capture_output=True, check=False)
+            self.assertEqual(result.returncode, code, result.stderr)
 
 
 if __name__ == "__main__":
