@@ -114,7 +114,7 @@ def command_of(part: Part, args: argparse.Namespace) -> list[str]:
     if part.engine == "PyTorch":
         return [sys.executable, str(TORCH), part.shape, *own, "--callers", args.callers,
                 "--repeat", str(args.repeat)]
-    words = [str(args.cli), "bench", "-m", str(model_file(args.models, part)), "--device",
+    words = [str(args.cli.resolve()), "bench", "-m", str(model_file(args.models, part)), "--device",
              args.device, "--json", "--repeat", str(args.repeat), *own]
     if "--callers" not in own and "--rate" not in own:
         words += ["--callers", args.callers]
@@ -205,7 +205,8 @@ def written(path: Path, device: Device, args: argparse.Namespace, figures: list[
     speeds += [f"{device.flops / 1e12:.0f} TFLOP/s"] if device.flops else []
     head = [f"{device.name}{': ' if speeds else ''}{', '.join(speeds)}. Random weights; medians of "
             f"{args.repeat} runs; floors as docs/benchmarks.md states them. In brackets: of greedy.",
-            "", "`scripts/bench-device.sh " + " ".join(sys.argv[1:]) + "`"]
+            "", f"`scripts/bench-device.sh --repeat {args.repeat} --callers {args.callers}"
+            f"{' --parts ' + ','.join(args.parts) if args.parts else ''}`"]
     path.with_suffix(".md").write_text(report(head, figures, comparison, failures))
 
 
@@ -213,8 +214,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--cli", type=Path, default=os.environ.get(
-        "TINYLOOP_CLI", ROOT / "build/cuda-release/examples/cli/tinyloop"), help="a built tinyloop")
+    add("--cli", type=Path, default=Path(os.environ.get(
+        "TINYLOOP_CLI", ROOT / "build/cuda-release/examples/cli/tinyloop")), help="a built tinyloop")
     add("--models", type=Path, default=ROOT / "build/bench-models", help="folder of model files")
     add("--device", default="cuda:0")
     add("--parts", type=lambda text: text.split(","), default=[], help="names, or their beginnings")
@@ -236,6 +237,8 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     args = arguments()
+    if not args.cli.is_file():
+        raise SystemExit(f"device_bench: --cli: {args.cli}, allowed: a built tinyloop")
     wanted = chosen(parts({"m409": args.rate, "ouro14": args.ouro_rate}, args.requests), args.parts)
     torch = has_torch()
     device = measured_device(args, torch)
