@@ -30,13 +30,16 @@ Runs repeat(const Model& model, int32_t times, int64_t tokens, const std::functi
   return runs;
 }
 
-// All numbers of callers and ways of sampling, from the same contexts.
-void measure_context(const Model& model, const BenchPlan& plan, const PromptShape& shape,
+// All numbers of callers and ways of sampling. Contexts are computed when the first number of
+// callers needs them, so that figures of few callers do not wait for those of many.
+void measure_context(const Model& model, const BenchPlan& plan, PromptShape shape,
                      BenchReport& report) {
-  const std::vector<PrefixCache> contexts = build_contexts(model, shape);
-  for (const int32_t gen : plan.gen_tokens) {
-    for (const int32_t callers : plan.callers) {
-      const std::span own(contexts.data(), size_t(callers));
+  std::vector<PrefixCache> contexts;
+  for (const int32_t callers : plan.callers) {
+    shape.prompts = callers;
+    add_contexts(model, shape, contexts);
+    const std::span own(contexts.data(), size_t(callers));
+    for (const int32_t gen : plan.gen_tokens) {
       for (const Sampling& sampling : plan.samplings) {
         const auto run = [&] { return time_decode(model, own, sampling, gen); };
         report.add({.loops = shape.loops,
@@ -76,9 +79,8 @@ void measure_prefill(const Model& model, const BenchPlan& plan, int32_t loops,
 
 void measure_decode(const Model& model, const BenchPlan& plan, int32_t loops, BenchReport& report) {
   if (plan.gen_tokens.empty()) return;
-  const int32_t most = *std::max_element(plan.callers.begin(), plan.callers.end());
   for (const int32_t context : plan.contexts) {
-    measure_context(model, plan, {.prompts = most, .tokens = context, .loops = loops}, report);
+    measure_context(model, plan, {.prompts = 0, .tokens = context, .loops = loops}, report);
   }
 }
 

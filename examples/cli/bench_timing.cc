@@ -87,18 +87,17 @@ double time_prefill(const Model& model, const PromptShape& shape) {
   return microseconds_since(begin);
 }
 
-std::vector<PrefixCache> build_contexts(const Model& model, const PromptShape& shape) {
+void add_contexts(const Model& model, const PromptShape& shape,
+                  std::vector<PrefixCache>& contexts) {
   std::vector<std::future<PrefixCache>> pending;
-  for (int32_t i = 0; i < shape.prompts; ++i) {
+  for (auto i = int32_t(contexts.size()); i < shape.prompts; ++i) {
     PrefixRequest request;
     request.tokens = some_tokens(shape.tokens, model.info().vocab, i);
     request.loops = shape.loops;
     request.when_full = WhenFull::wait;
     pending.push_back(model.async_build_prefix(request, boost::asio::use_future));
   }
-  std::vector<PrefixCache> contexts;
   for (auto& context : pending) contexts.push_back(context.get());
-  return contexts;
 }
 
 double time_decode(const Model& model, std::span<const PrefixCache> contexts,

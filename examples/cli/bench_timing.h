@@ -27,8 +27,9 @@ std::vector<int32_t> some_tokens(int32_t count, int32_t vocab, int32_t salt);
 // Microseconds from the submission of the first prompt to the completion of the last.
 double time_prefill(const Model& model, const PromptShape& shape);
 
-// Different contexts of that shape, computed and kept: each caller has K/V of its own.
-std::vector<PrefixCache> build_contexts(const Model& model, const PromptShape& shape);
+// Adds different contexts of that shape until there are shape.prompts, computed and kept: each
+// caller has K/V of its own.
+void add_contexts(const Model& model, const PromptShape& shape, std::vector<PrefixCache>& contexts);
 
 // Each context is continued by a caller of its own, by gen + 1 tokens. Microseconds from the first
 // token of the caller that has it first to the last token of the one that ends last: contexts × gen
