@@ -32,7 +32,7 @@ ENDING = "-device-table.json"
 
 HOT = "temperature=0.8"
 SAMPLED = [f"{HOT},top-p=0.95", f"{HOT},top-k=40", f"{HOT},min-p=0.05",
-           f"{HOT},repetition-penalty=1.1"]
+           f"{HOT},repetition-penalty=1.1,frequency-penalty=0.2"]
 SAMPLINGS = ["greedy", *SAMPLED, "+".join(["greedy", *SAMPLED])]
 
 

@@ -3,6 +3,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <sstream>
 
 #include "failure.h"
@@ -24,6 +25,14 @@ std::vector<std::string> split(const std::string& text, char separator) {
   std::istringstream stream(text);
   for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
   return parts;
+}
+
+// "17:-2.5".
+LogitBias parse_bias(const std::string& text) {
+  LogitBias bias;
+  char end = 0;
+  if (std::sscanf(text.c_str(), "%d:%f%c", &bias.token, &bias.bias, &end) == 2) return bias;
+  throw CLI::ValidationError("--logit-bias", "'" + text + "', allowed: TOKEN:BIAS, as 17:-2.5");
 }
 
 GenerateConfig parse_kind(const std::string& text, const GenerateConfig& base) {
@@ -62,6 +71,18 @@ void add_sampling(CLI::App& app, GenerateConfig& config) {
   add("--top-p", config.top_p, "keep the most likely tokens of this joint probability, 1: off");
   add("--min-p", config.min_p, "drop tokens below this share of the most likely one, 0: off");
   add("--repetition-penalty", config.repetition_penalty, "over prompt and output, 1: off");
+  add("--presence-penalty", config.presence_penalty, "off tokens that the output has, 0: off");
+  add("--frequency-penalty", config.frequency_penalty,
+      "off tokens for each time that the output has them, 0: off");
+  add("--min-tokens", config.min_tokens, "before so many nothing ends the output but a stop text");
+  app.add_option_function<std::vector<std::string>>(
+         "--logit-bias",
+         [&config](const std::vector<std::string>& biases) {
+           config.logit_bias.clear();
+           for (const std::string& bias : biases) config.logit_bias.push_back(parse_bias(bias));
+         },
+         "TOKEN:BIAS, added to the token's logit; may be given several times")
+      ->group(kGroup);
   add("--seed", config.seed, "of the random draws")->check(refuse_negative);
 }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 
@@ -93,6 +94,20 @@ TEST(Generate, SeedsDecideWhatIsDrawn) {
   };
   EXPECT_EQ(draw("7"), draw("7"));
   EXPECT_NE(draw("7"), draw("8"));
+}
+
+TEST(Generate, BiasesAndPenaltiesChangeWhatIsChosen) {
+  const auto tokens = [](Arguments more) {
+    Arguments arguments = {"-p", "a", "--max-tokens", "12", "--ignore-eos"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return json_on_model("generate", arguments).at("tokens").get<std::vector<int>>();
+  };
+  EXPECT_EQ(tokens({"--logit-bias", "7:1000"}), std::vector<int>(12, 7));
+  // Each choice of 7 takes 2 off its bias: after five it has fallen behind 9.
+  const auto both = tokens({"--logit-bias", "7:1000", "--logit-bias", "9:990",
+                            "--frequency-penalty", "2", "--min-tokens", "3"});
+  EXPECT_GE(std::count(both.begin(), both.end(), 9), 1);
+  EXPECT_EQ(std::count(both.begin(), both.end(), 7) + std::count(both.begin(), both.end(), 9), 12);
 }
 
 TEST(Generate, ATraceHasAChunkForEachIteration) {
