@@ -232,8 +232,9 @@ int32_t draw(Row row, const SampleTerms& terms, float greatest) {
     const Row tokens = row.subspan(first, std::min(Draw::kTokens, row.size() - first));
     scale_row(tokens, greatest, terms.temperature, scaled.data());
     for (size_t i = 0; i < tokens.size(); ++i) {
-      const bool stays = kept.has(tokens[i], first + i) & !(scaled[i] < least_scaled);
-      scaled[i] = stays ? scaled[i] : kLeastLogit;
+      const bool from_rank = kept.has(tokens[i], first + i);
+      const bool likely = !(scaled[i] < least_scaled);
+      if (!(from_rank & likely)) scaled[i] = kLeastLogit;
     }
     draw.add({scaled.data(), tokens.size()}, first);
   }
