@@ -18,7 +18,7 @@ class CudaContext;
 
 inline constexpr int32_t kAttentionSplit = 256;  // a multiple of kPagePositions
 static_assert(kAttentionSplit % kPagePositions == 0);
-inline constexpr int32_t kMostCudaHeadDim = 128;  // that the CUDA op takes
+inline constexpr int32_t kMostCudaHeadDim = 256;  // that the CUDA op takes on any device
 
 struct AttentionArgs {
   RowView q;    // [rows, heads · head_dim] scratch type, RoPE already applied
@@ -30,5 +30,7 @@ struct AttentionArgs {
 
 void attention_cpu(CpuContext& cpu, const AttentionArgs& args);
 void attention_cuda(CudaContext& cuda, const AttentionArgs& args);
+// The longest vector of a head for which the device's shared memory has room.
+int32_t most_head_dim_cuda(const CudaContext& cuda);
 
 }  // namespace tinyloop::kernels

@@ -45,10 +45,9 @@ void plan_attention(std::span<const int32_t> row_table, std::span<const int32_t>
                         .queries = int32_t(rows) * group,
                         .table = row_table[row],
                         .position = positions[row]};
-    if (rows == 1) {
-      cut(run, kNarrowQueries, plan.narrow);
-    } else if (group <= kNarrowQueries && run.queries <= kMostNarrow) {
-      cut(run, kNarrowQueries / group * group, plan.narrow);  // whole rows
+    if (run.queries <= kMostNarrow) {
+      const int32_t whole_rows = kNarrowQueries / group * group;
+      cut(run, whole_rows > 0 ? whole_rows : kNarrowQueries, plan.narrow);
     } else {
       cut(run, kWideQueries, plan.wide);
     }

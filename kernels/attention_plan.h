@@ -10,12 +10,12 @@
 
 namespace tinyloop::kernels {
 
-inline constexpr int32_t kNarrowQueries = 16;  // one operand of a tensor-core product
-inline constexpr int32_t kWideQueries = 64;    // four, which share the keys and values they read
+inline constexpr int32_t kNarrowQueries = 8;  // the columns of one tensor-core product
+inline constexpr int32_t kWideQueries = 64;   // which share the keys and values they read
 
-// Up to here the queries of one run of rows are cut into narrow tiles: there are not enough of them
-// to keep a device busy with wide ones, while the splits of narrow ones are spread over its blocks.
-inline constexpr int32_t kMostNarrow = 2 * kWideQueries;
+// Up to here the queries of one run of rows are cut into narrow tiles, of which each reads the keys
+// and values.
+inline constexpr int32_t kMostNarrow = 2 * kNarrowQueries;
 
 struct AttentionPlan {
   std::vector<QueryTile> narrow, wide;
@@ -25,9 +25,9 @@ struct AttentionPlan {
 };
 
 // `row_table` and `positions` are those of a KvView, on the host; `group` = heads ÷ K/V heads.
-// Rows of one table at consecutive positions are cut together: in narrow tiles of whole rows, or,
-// where they have more than kMostNarrow queries, in wide ones. `plan` is cleared and filled; its
-// capacity is kept.
+// Rows of one table at consecutive positions are cut together: in narrow tiles of whole rows (or of
+// a part of one), or, where they have more than kMostNarrow queries, in wide ones. `plan` is
+// cleared and filled; its capacity is kept.
 void plan_attention(std::span<const int32_t> row_table, std::span<const int32_t> positions,
                     int32_t group, AttentionPlan& plan);
 

@@ -16,7 +16,7 @@ struct KvAppend {
   __device__ void run(int row, int col) const {
     const int position = cache.position(row), head = col / cache.head_dim;
     __half* to = cache.keys(cache.table(row), position, head) +
-                 position % kPagePositions * cache.head_dim + col % cache.head_dim;
+                 DevicePages::matrix_place(col % cache.head_dim);
     to[0] = to_half_saturated(load_element(k, row_start(k, row) + col), counters);
     to[cache.value_offset()] =
         to_half_saturated(load_element(v, row_start(v, row) + col), counters);
@@ -27,7 +27,7 @@ struct KvAppend {
 
 void kv_append_cuda(CudaContext& cuda, const KvAppendArgs& args) {
   const KvLayout& layout = args.cache.layout;
-  TINYLOOP_CHECK(layout.type == ScalarType::f16 && layout.key_order == KeyOrder::by_position);
+  TINYLOOP_CHECK(layout.type == ScalarType::f16 && layout.order == PageOrder::matrices);
   launch_elements(cuda, args.rows,
                   KvAppend{device_rows(args.k), device_rows(args.v), device_pages(args.cache),
                            cuda.counters(), int64_t{layout.kv_heads} * layout.head_dim});

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include "kernels/row_view.h"
 
@@ -12,36 +13,56 @@ namespace tinyloop::kernels {
 // at place p % 16.
 inline constexpr int32_t kPagePositions = 16;
 
-// How the keys of a page lie.
-enum class KeyOrder : uint8_t {
-  by_dimension,  // [head_dim][16]: a vector holds one dimension of many positions
-  by_position,   // [16][head_dim], as values do: for tensor cores
+// How a page's numbers lie.
+enum class PageOrder : uint8_t {
+  // K [kv_heads][head_dim][16], then V [kv_heads][16][head_dim]: a vector of K holds one dimension
+  // of many positions and one of V many dimensions of one position, so that neither scores nor
+  // weighted sums add across lanes.
+  vectors,
+  // [kv_heads][K, V][matrix_dims / 8][16][8]: 8 x 8 matrices, as tensor cores take them, one after
+  // another. One stretch of bytes holds all that a head has in a page.
+  matrices,
 };
 
-// One attention layer's share of a page: K [kv_heads] in the given order, then V
-// [kv_heads][16][head_dim]. With keys by dimension, a vector of K holds one dimension of many
-// positions and one of V many dimensions of one position: then neither scores nor weighted sums add
-// across lanes. A page holds such shares for every layer of its slot group, one after another.
+// The dimensions that heads have in matrices: those that CUDA kernels are made for, and beyond them
+// whole steps of 16. What a head does not fill may be anything.
+constexpr int32_t matrix_dims(int32_t head_dim) {
+  for (int32_t dims : {32, 64, 80, 96, 128, 256}) {
+    if (head_dim <= dims) return dims;
+  }
+  return (head_dim + 15) / 16 * 16;
+}
+
+// One attention layer's share of a page. A page holds such shares for every layer of its slot
+// group, one after another.
 struct KvLayout {
   ScalarType type = ScalarType::f32;
   int32_t kv_heads = 0;
   int32_t head_dim = 0;
-  KeyOrder key_order = KeyOrder::by_dimension;
+  PageOrder order = PageOrder::vectors;
 
-  size_t head_elements() const { return size_t(kPagePositions) * size_t(head_dim); }
-  size_t half_elements() const { return size_t(kv_heads) * head_elements(); }  // K, or V
+  // Numbers of a head's K, or V.
+  size_t head_elements() const {
+    const int32_t dims = order == PageOrder::vectors ? head_dim : matrix_dims(head_dim);
+    return size_t(kPagePositions) * size_t(dims);
+  }
   // Elements from the share's start to one number; `place` is the position's in its page.
   size_t key_index(int32_t head, int32_t place, int32_t dim) const {
-    const size_t within = key_order == KeyOrder::by_dimension
-                              ? size_t(dim) * kPagePositions + size_t(place)
-                              : size_t(place) * size_t(head_dim) + size_t(dim);
-    return size_t(head) * head_elements() + within;
+    if (order == PageOrder::matrices) return matrix_index(2 * head, place, dim);
+    return size_t(head) * head_elements() + size_t(dim) * kPagePositions + size_t(place);
   }
   size_t value_index(int32_t head, int32_t place, int32_t dim) const {
-    return half_elements() + size_t(head) * head_elements() + size_t(place) * size_t(head_dim) +
+    if (order == PageOrder::matrices) return matrix_index(2 * head + 1, place, dim);
+    return size_t(kv_heads + head) * head_elements() + size_t(place) * size_t(head_dim) +
            size_t(dim);
   }
-  size_t layer_bytes() const { return 2 * half_elements() * size_of(type); }
+  size_t layer_bytes() const { return 2 * size_t(kv_heads) * head_elements() * size_of(type); }
+
+ private:
+  size_t matrix_index(int32_t part, int32_t place, int32_t dim) const {
+    return size_t(part) * head_elements() + size_t(dim / 8 * kPagePositions + place) * 8 +
+           size_t(dim % 8);
+  }
 };
 
 // Up to 64 queries of rows that follow one another in one sequence, to be worked on together: query

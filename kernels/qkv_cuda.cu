@@ -27,7 +27,7 @@ void qkv_apart(CudaContext& cuda, const QkvArgs& args) {
 
 void qkv_cuda(CudaContext& cuda, const QkvArgs& args) {
   const KvLayout& layout = args.cache.layout;
-  TINYLOOP_CHECK(layout.type == ScalarType::f16 && layout.key_order == KeyOrder::by_position);
+  TINYLOOP_CHECK(layout.type == ScalarType::f16 && layout.order == PageOrder::matrices);
   const WeightType type = tile_type(args.q.weights.type);
   if (tile_type(args.k.weights.type) != type || tile_type(args.v.weights.type) != type) {
     return qkv_apart(cuda, args);

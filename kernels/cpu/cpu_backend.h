@@ -18,7 +18,7 @@ class CpuBackend final : public Backend {
   ScalarType scratch_type() const override { return ScalarType::f32; }
   KvLayout kv_layout(int32_t kv_heads, int32_t head_dim) const override {
     const ScalarType type = mode_ == ArithmeticMode::int8 ? ScalarType::f16 : ScalarType::f32;
-    return {type, kv_heads, head_dim, KeyOrder::by_dimension};
+    return {type, kv_heads, head_dim, PageOrder::vectors};
   }
   Pace pace() const override;
   WeightLayout weight_layout(WeightType type) const override;

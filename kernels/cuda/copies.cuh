@@ -133,6 +133,12 @@ __device__ inline void init_copy_barrier(uint64_t* barrier) {
 #endif
 }
 
+// Before 9.0: a lane's arrival, once the copies that it has started are there.
+__device__ inline void arrive_copies(uint64_t* barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier))
+               : "memory");
+}
+
 // After the barriers of a warp have been initialised by one of its lanes.
 __device__ inline void publish_copy_barriers() {
 #if __CUDA_ARCH__ >= 900
@@ -159,8 +165,7 @@ __device__ inline void copy_counted(uint8_t* to, int pitch,
       copy_16(shared_address(to) + uint32_t(i * pitch + at), from[i] + at, true);
     }
   }
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier))
-               : "memory");
+  arrive_copies(barrier);
 #endif
 }
 

@@ -19,9 +19,9 @@ class CudaBackend final : public Backend {
   DeviceMemory& memory() override { return context_.memory(); }
   ScalarType scratch_type() const override { return ScalarType::f16; }
   KvLayout kv_layout(int32_t kv_heads, int32_t head_dim) const override {
-    return {ScalarType::f16, kv_heads, head_dim, KeyOrder::by_position};
+    return {ScalarType::f16, kv_heads, head_dim, PageOrder::matrices};
   }
-  int32_t most_head_dim() const override { return kMostCudaHeadDim; }
+  int32_t most_head_dim() const override { return most_head_dim_cuda(context_); }
   bool wants_query_tiles() const override { return true; }
   bool runs_ahead() const override { return true; }
   Pace pace() const override { return pace_; }

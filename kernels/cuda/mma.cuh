@@ -4,12 +4,9 @@
 // same order on compute capability 9.0, whatever N: tests/kernels/cuda_linear_test.cc holds them to
 // it. So kernels may choose between them by the number of rows.
 //
-// The order of k within a step of 16 is free on compute capability 9.0: a step adds its 16 products
-// to c as if at once, so kernels that put the same 16 values of k in other places, the same ones in
-// A and B, give the same bits. Before 9.0 that holds for places 0 to 7 and 8 to 15, each among
-// themselves. Which 16 values make a step, and the order of the steps, count everywhere.
-// step_operand() (kernels/cuda/position_block.cuh) relies on it beside attend_block(), which does
-// not; tests/kernels/cuda_attention_test.cc holds the two to the same bits.
+// Nor does it matter which factor is operand A: c + Σ a · b and c + Σ b · a are the same bits.
+// Narrow and wide attention rely on it (kernels/cuda/attention_args.cuh);
+// tests/kernels/cuda_attention_test.cc holds the two to the same bits.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -44,6 +41,14 @@ __device__ inline void load_matrices_transposed(uint32_t (&r)[4], uint32_t share
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(shared)
                : "memory");
+}
+
+// Lane (g, t) has two numbers of row g of an 8 x 8 matrix of FP16, at columns 2t and 2t + 1; then
+// those of column g, at rows 2t and 2t + 1.
+__device__ inline uint32_t transpose_matrix(uint32_t a) {
+  uint32_t r;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(a));
+  return r;
 }
 
 // ---- wgmma --------------------------------------------------------------------------------------

@@ -1,16 +1,18 @@
-// Partial results of narrow attention (kernels/cuda/narrow_attention.cuh), of some positions:
-// [query][kDim + 4] in shared memory, weighted values, then the state.
+// Partial results of attention, of some positions: [query][kDim + 4] in shared memory, weighted
+// values, then the state.
 #pragma once
 
-#include "kernels/cuda/attention_block.cuh"
+#include <cooperative_groups.h>
+
+#include "kernels/cuda/attention_args.cuh"
+#include "kernels/cuda/softmax_state.cuh"
 
 namespace tinyloop::kernels {
 
 template <int kDim>
 inline constexpr int kPartialPitch = kDim + 4;  // whole, shifted vectors
 
-// Four dimensions of a row: `index` counts them row after row. The threads of a row are of one
-// warp.
+// Four dimensions of a row: `index` counts them row after row.
 template <int kDim>
 struct Piece {
   static constexpr int kOfRow = kDim / 4;
@@ -25,7 +27,6 @@ struct Piece {
     const auto state = *reinterpret_cast<const float2*>(from + kDim);
     return {*reinterpret_cast<const float4*>(from + dim(index)), {state.x, state.y}};
   }
-  // Once all threads of the row have read its state.
   __device__ void put(float* partial, int index) const {
     float* to = partial + row(index) * kPartialPitch<kDim>;
     *reinterpret_cast<float4*>(to + dim(index)) = value;
@@ -41,65 +42,43 @@ struct Piece {
   }
 };
 
-// In order, those of `count` partial results that lie in [begin, end).
-template <int kDim, int kCount>
-__device__ Piece<kDim> merge_pieces(Piece<kDim> total, const float* partials, int pitch, int begin,
-                                    int end, int index) {
+// In order, those of kCount partial results that lie in [begin, end). at(i): where number i is.
+template <int kDim, int kCount, class At>
+__device__ void merge_pieces(Piece<kDim>& total, At at, int begin, int end, int index) {
   Piece<kDim> next[kCount];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    if (i >= begin && i < end) next[i] = Piece<kDim>::of(partials + i * pitch, index);
+    if (i >= begin && i < end) next[i] = Piece<kDim>::of(at(i), index);
   }
 #pragma unroll
   for (int i = 0; i < kCount; ++i) total.take(next[i]);  // what is not there changes nothing
-  return total;
 }
 
-// The blocks of `split` that have been worked on: of what [low, high) reaches into.
-template <int kDim>
-__device__ Piece<kDim> merge_blocks(const TileRange& range, int split, const float* partials,
-                                    int partial_floats, int index) {
-  const int first = split * kSplitBlocks;
-  return merge_pieces<kDim, kSplitBlocks>(
-      {}, partials, partial_floats, range.low / kBlockPositions - first,
-      (range.high + kBlockPositions - 1) / kBlockPositions - first, index);
-}
-
-// What a warp has of its two rows: weighted values of 64 dimensions, 16 of them from 16t on.
-template <int kDim, bool kBoth>
-__device__ void put_values(const float (&o)[8][4], float* to, int rows) {
-  const int lane = int(threadIdx.x) % kWarp;
-#pragma unroll
-  for (int i = 0; i < (kBoth ? 2 : 1); ++i) {
-    if (lane / 4 + i * 8 >= rows) continue;
-    float* row = to + (lane / 4 + i * 8) * kPartialPitch<kDim> + lane % 4 * 16;
-#pragma unroll
-    for (int v = 0; v < 4; ++v) {
-      const int j = v % 2 * 4, c = i * 2 + v / 2;
-      *reinterpret_cast<float4*>(row + v * 4) = {o[j][c], o[j + 1][c], o[j + 2][c], o[j + 3][c]};
-    }
-  }
-}
-template <int kDim, bool kBoth>
-__device__ void put_states(const SoftmaxState (&state)[2], float* to, int rows) {
-  const int lane = int(threadIdx.x) % kWarp;
-#pragma unroll
-  for (int i = 0; i < (kBoth ? 2 : 1); ++i) {
-    if (lane / 4 + i * 8 >= rows || lane % 4 > 0) continue;
-    float* row = to + (lane / 4 + i * 8) * kPartialPitch<kDim>;
-    *reinterpret_cast<float2*>(row + kDim) = {state[i].most, state[i].sum};
-  }
+// Until all threads of the cluster are here: what they have put is there for all.
+__device__ inline void sync_cluster() {
+#if __CUDA_ARCH__ >= 900
+  cooperative_groups::this_cluster().sync();
+#else
+  __trap();  // never launched without CudaContext::has_warp_groups()
+#endif
 }
 
 // Four dimensions of a finished row, which begins at out_start.
 template <int kDim>
 __device__ void store_piece(const AttentionParams& args, int64_t out_start,
                             const Piece<kDim>& total, int index, HalfPairs& halves) {
-  const int d = Piece<kDim>::dim(index);
-  if (d >= args.cache.head_dim) return;
+  const int d = Piece<kDim>::dim(index), head_dim = args.cache.head_dim;
   const float sum = total.state.sum;
-  store_pair(args.out, out_start + d, {total.value.x / sum, total.value.y / sum}, true, halves);
-  store_pair(args.out, out_start + d + 2, {total.value.z / sum, total.value.w / sum}, true, halves);
+  if (d < head_dim) {
+    store_pair(args.out, out_start + d,
+               {__fdividef(total.value.x, sum), __fdividef(total.value.y, sum)}, d + 1 < head_dim,
+               halves);
+  }
+  if (d + 2 < head_dim) {
+    store_pair(args.out, out_start + d + 2,
+               {__fdividef(total.value.z, sum), __fdividef(total.value.w, sum)}, d + 3 < head_dim,
+               halves);
+  }
 }
 
 }  // namespace tinyloop::kernels

@@ -18,8 +18,7 @@ struct CachePlace {
 
 __device__ inline CachePlace place_of_row(const DevicePages& cache, int row) {
   const int position = cache.position(row);
-  return {cache.keys(cache.table(row), position, 0) + position % kPagePositions * cache.head_dim,
-          position};
+  return {cache.keys(cache.table(row), position, 0), position};
 }
 
 // What the outputs of one thread have in common.
@@ -47,7 +46,7 @@ __device__ inline void end_qkv(const ProductArgs& args, const ProductTarget& to,
   }
   const int head = quotient(output, head_dim);
   __half* at = to.place.keys + (to.part_index == 2 ? args.cache.value_offset() : 0) +
-               int64_t{head} * kPagePositions * head_dim + (output - head * head_dim);
+               head * args.cache.head_stride + DevicePages::matrix_place(output - head * head_dim);
   *reinterpret_cast<uint32_t*>(at) = halves(sum.x, sum.y);  // head_dim is even
 }
 

@@ -55,28 +55,23 @@ TEST(AttentionPlanTest, DecodingRowsAreNarrowTilesOfTheirOwn) {
   EXPECT_EQ(plan.most_context, 42);
 }
 
-// A row alone gains nothing from a wide tile, however many heads its group has.
-TEST(AttentionPlanTest, ALargeGroupOfOneRowIsSeveralNarrowTiles) {
-  const AttentionPlan plan = Rows().run(0, 9, 1).plan(40);
-  EXPECT_EQ(tiles(plan.narrow), (std::vector<Tile>{{0, 0, 16}, {0, 16, 16}, {0, 32, 8}}));
-  EXPECT_TRUE(plan.wide.empty());
+TEST(AttentionPlanTest, ALargeGroupOfOneRowIsTwoNarrowTilesOrAWideOne) {
+  EXPECT_EQ(tiles(Rows().run(0, 9, 1).plan(16).narrow), (std::vector<Tile>{{0, 0, 8}, {0, 8, 8}}));
+  EXPECT_EQ(tiles(Rows().run(0, 9, 1).plan(11).narrow), (std::vector<Tile>{{0, 0, 8}, {0, 8, 3}}));
+  EXPECT_EQ(tiles(Rows().run(0, 9, 1).plan(40).wide), (std::vector<Tile>{{0, 0, 40}}));
 }
 
 TEST(AttentionPlanTest, AFewRowsThatFollowShareANarrowTile) {
-  const AttentionPlan plan = Rows().run(3, 100, 4).plan(4);
-  EXPECT_EQ(tiles(plan.narrow), (std::vector<Tile>{{0, 0, 16}}));
-  EXPECT_EQ(plan.most_context, 104);
+  EXPECT_EQ(tiles(Rows().run(3, 100, 2).plan(4).narrow), (std::vector<Tile>{{0, 0, 8}}));
+  EXPECT_EQ(tiles(Rows().run(3, 100, 8).plan(1).narrow), (std::vector<Tile>{{0, 0, 8}}));
+  EXPECT_EQ(Rows().run(3, 100, 2).plan(4).most_context, 102);
 }
 
-TEST(AttentionPlanTest, ASliceOfAPromptIsNarrowTilesOfWholeRows) {
-  EXPECT_EQ(tiles(Rows().run(0, 100, 10).plan(4).narrow),
-            (std::vector<Tile>{{0, 0, 16}, {0, 16, 16}, {0, 32, 8}}));
-  EXPECT_EQ(tiles(Rows().run(0, 100, 10).plan(12).narrow).size(), 10u);
-  EXPECT_EQ(tiles(Rows().run(0, 100, 6).plan(3).narrow),
-            (std::vector<Tile>{{0, 0, 15}, {0, 15, 3}}));
-  EXPECT_EQ(tiles(Rows().run(0, 100, 32).plan(4).narrow).size(), 8u);
-  EXPECT_EQ(tiles(Rows().run(0, 100, 33).plan(4).wide).size(), 3u);
-  EXPECT_EQ(tiles(Rows().run(0, 100, 2).plan(17).wide).size(), 1u);
+TEST(AttentionPlanTest, SomeMoreAreTwoTilesOfWholeRows) {
+  EXPECT_EQ(tiles(Rows().run(0, 100, 4).plan(4).narrow), (std::vector<Tile>{{0, 0, 8}, {0, 8, 8}}));
+  EXPECT_EQ(tiles(Rows().run(0, 100, 4).plan(3).narrow), (std::vector<Tile>{{0, 0, 6}, {0, 6, 6}}));
+  EXPECT_EQ(tiles(Rows().run(0, 100, 2).plan(8).narrow), (std::vector<Tile>{{0, 0, 8}, {0, 8, 8}}));
+  EXPECT_EQ(tiles(Rows().run(0, 100, 17).plan(1).wide), (std::vector<Tile>{{0, 0, 17}}));
 }
 
 TEST(AttentionPlanTest, PrefillsAreWideTiles) {

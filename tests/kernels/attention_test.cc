@@ -16,7 +16,8 @@ using kernels::ScalarType;
 using Sequence = CachedSequence;
 using Shape = AttentionShape;
 
-constexpr Shape kShapes[] = {{6, 3, 34}, {5, 1, 64}, {4, 4, 2}, {2, 1, 96}, {8, 2, 24}};
+constexpr Shape kShapes[] = {{6, 3, 34}, {5, 1, 64},  {4, 4, 2},  {2, 1, 96},
+                             {8, 2, 24}, {3, 3, 128}, {4, 2, 256}};
 constexpr int32_t kContexts[] = {1, 15, 16, 17, 255, 256, 257, 1023};
 constexpr int32_t kWindows[] = {0, 1, 16, 17, 300};
 

@@ -12,15 +12,22 @@ namespace {
 using kernels::ScalarType;
 
 constexpr int32_t kContexts[] = {1, 15, 16, 17, 63, 64, 65, 255, 256, 257, 1000, 4095};
-constexpr int32_t kGroups[] = {1, 3, 4, 8, 32};
-// Whole operands, then some with a rest: of few dimensions, of many, and one no vector fits.
-constexpr int32_t kHeadDims[] = {64, 128, 24, 80, 34};
+constexpr int32_t kGroups[] = {1, 2, 3, 4, 8, 32};
+// Those that kernels are made for, then some with a rest: of few dimensions, of many, one whose
+// rows no vector fits, and one no pair.
+constexpr int32_t kHeadDims[] = {64, 80, 96, 128, 256, 24, 34, 112, 200, 7};
 constexpr int32_t kWindows[] = {0, 16, 300, 1500};
 constexpr int32_t kKvHeads = 2;
 constexpr int32_t kLongestRun = 70;  // rows of a prefill
 // Rows beside one another: so few that each is shared by the blocks of a cluster, so many that each
 // has one block, and some between.
-constexpr int32_t kOthers[] = {0, 64, 200};
+constexpr int32_t kOthers[] = {0, 32, 64, 200};
+
+// All windows for the common heads; for the others some.
+std::vector<int32_t> windows_for(int32_t head_dim) {
+  if (head_dim == 64 || head_dim == 128) return {std::begin(kWindows), std::end(kWindows)};
+  return {0, 300};
+}
 
 class CudaAttentionTest : public OpTest {
  protected:
@@ -138,7 +145,7 @@ class CudaAttentionTest : public OpTest {
 
 TEST_P(CudaAttentionTest, ARowHasTheSameBitsAloneInAPrefillAndBesideOthers) {
   for (int32_t head_dim : kHeadDims) {
-    for (int32_t window : kWindows) {
+    for (int32_t window : windows_for(head_dim)) {
       make_cache(head_dim, window);
       for (int32_t group : kGroups) {
         SCOPED_TRACE(::testing::Message()
@@ -146,7 +153,7 @@ TEST_P(CudaAttentionTest, ARowHasTheSameBitsAloneInAPrefillAndBesideOthers) {
         choose_group(group);
         const auto alone = each_alone();
         for (int32_t table = 0; table < tables(); ++table) {
-          for (int32_t count : {2, 5, 16, 17, 2 + random().below(kLongestRun - 1), kLongestRun}) {
+          for (int32_t count : {2, 4, 8, 9, 17, 2 + random().below(kLongestRun - 1), kLongestRun}) {
             const CacheRows rows = run_around(table, count);
             expect_alone(rows, run(rows), alone);
           }
@@ -155,6 +162,13 @@ TEST_P(CudaAttentionTest, ARowHasTheSameBitsAloneInAPrefillAndBesideOthers) {
           const CacheRows rows = mixed(others);
           expect_alone(rows, run(rows), alone);
         }
+        // So many wide tiles that each has one block of threads; a few have a cluster.
+        CacheRows prompts;
+        for (int32_t table = 0; table < tables(); ++table) {
+          const CacheRows rows = run_around(table, kLongestRun);
+          for (int32_t position : rows.positions) prompts.add(table, position);
+        }
+        expect_alone(prompts, run(prompts), alone);
       }
     }
   }
@@ -162,7 +176,7 @@ TEST_P(CudaAttentionTest, ARowHasTheSameBitsAloneInAPrefillAndBesideOthers) {
 
 TEST_P(CudaAttentionTest, PrefillsAndDecodesAgreeWithTheReference) {
   for (int32_t head_dim : kHeadDims) {
-    for (int32_t window : kWindows) {
+    for (int32_t window : windows_for(head_dim)) {
       make_cache(head_dim, window);
       for (int32_t group : {1, 4}) {
         SCOPED_TRACE(::testing::Message()
@@ -183,13 +197,12 @@ TEST_P(CudaAttentionTest, PrefillsAndDecodesAgreeWithTheReference) {
   }
 }
 
-// Of so many positions the partial results of 16 queries find no room in a cluster: one block of
-// threads takes them, where shorter contexts or fewer queries have a cluster each.
+// Of so many positions the partial results find no room at once: they are merged in rounds.
 TEST_P(CudaAttentionTest, VeryLongContexts) {
   contexts_ = {66000, 33000, 700};
   for (int32_t head_dim : {64, 128}) {
     make_cache(head_dim, 0);
-    for (int32_t group : {4, 16}) {
+    for (int32_t group : {1, 4, 16}) {
       SCOPED_TRACE(::testing::Message() << "head_dim " << head_dim << ", group " << group);
       choose_group(group);
       const auto alone = each_alone();
@@ -202,8 +215,10 @@ TEST_P(CudaAttentionTest, VeryLongContexts) {
       EXPECT_TRUE(near(got, reference_attention(shape(), sequences_, last, queries_of(last)),
                        tolerance().attention));
       for (int32_t table = 0; table < tables(); ++table) {
-        const CacheRows rows = run_around(table, 17);
-        expect_alone(rows, run(rows), alone);
+        for (int32_t count : {3, 17}) {
+          const CacheRows rows = run_around(table, count);
+          expect_alone(rows, run(rows), alone);
+        }
       }
       for (int32_t others : kOthers) {
         const CacheRows rows = mixed(others);

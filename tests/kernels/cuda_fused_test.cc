@@ -37,7 +37,7 @@ constexpr QkvTypes kQkvTypes[] = {
     {WeightType::f16, WeightType::f32, WeightType::bf16},
     {WeightType::q4_1, WeightType::q4_1, WeightType::q8_0},
 };
-constexpr AttentionShape kShapes[] = {{4, 2, 16}, {9, 3, 64}, {2, 1, 34}, {3, 3, 128}};
+constexpr AttentionShape kShapes[] = {{4, 2, 16}, {9, 3, 64}, {2, 1, 34}, {3, 3, 128}, {2, 1, 256}};
 
 // The matrices and tables of one attention layer.
 struct QkvLayer {

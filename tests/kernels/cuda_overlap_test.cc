@@ -2,6 +2,7 @@
 // one ahead of them still runs, and attention reads keys ahead of its wait. What has not been
 // stored yet is NaN, so whoever reads too early shows it.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "kernels/rope.h"
@@ -16,9 +17,10 @@ using kernels::WeightType;
 
 constexpr float kEps = 1e-5f;
 constexpr int32_t kPasses = 5;  // of two launches or more each
-// Heads of narrow and of wide tiles, one group that fills a narrow tile with one row, and heads
+// Groups of some heads, of one, and one whose row fills two narrow tiles; large heads, and heads
 // with a rest.
-constexpr AttentionShape kShapes[] = {{8, 2, 64}, {4, 1, 128}, {16, 1, 64}, {4, 2, 80}};
+constexpr AttentionShape kShapes[] = {{8, 2, 64}, {3, 3, 128}, {16, 1, 64},
+                                      {4, 2, 80}, {2, 1, 256}, {4, 2, 34}};
 // Rows that a pass adds to a table.
 constexpr int32_t kRuns[] = {1, 3, 21, 1, 70, 2, 1};
 
@@ -125,6 +127,14 @@ class CudaOverlapTest : public OpTest {
     return all;
   }
 
+  double largest_value() const {
+    float most = 0.0f;
+    for (const CachedSequence& s : sequences_) {
+      for (float value : s.values) most = std::max(most, std::fabs(value));
+    }
+    return most;
+  }
+
   // Takes back what the passes have stored.
   void forget_rows() {
     for (const auto& pass : passes_) {
@@ -160,12 +170,13 @@ class CudaOverlapTest : public OpTest {
     const auto want = run(q, store, true);
     learn();
     // Of few keys, where nothing cancels, the roundings of the weights and of the result show
-    // whole.
-    const double bound = 3 * tolerance().attention;
+    // whole. The least weights are rounded by 2^-25 of the largest, which shows where it has a
+    // value close to 0.
+    const double bound = 3 * tolerance().attention, least = 0.003 * largest_value();
     for (size_t p = 0; p < passes_.size(); ++p) {
-      EXPECT_TRUE(near(
-          want[p], reference_attention(shape_, sequences_, passes_[p]->rows, q[p].values()), bound))
-          << "pass " << p;
+      Expected expected = reference_attention(shape_, sequences_, passes_[p]->rows, q[p].values());
+      for (double& size : expected.magnitude) size += least;
+      EXPECT_TRUE(near(want[p], expected, bound)) << "pass " << p;
     }
     // A list that keeps coming is recorded as a graph, then replayed.
     for (int32_t round = 0; round < 8; ++round) {
