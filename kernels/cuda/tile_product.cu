@@ -2,10 +2,10 @@
 
 #include "base/check.h"
 #include "kernels/cuda/gemm_product.h"
-#include "kernels/cuda/narrow_product.cuh"
 #include "kernels/cuda/plain_rows.h"
-#include "kernels/cuda/tile_product.h"
-#include "kernels/cuda/wide_product.cuh"
+#include "kernels/cuda/product_kernels.h"
+#include "kernels/cuda/row_norm.cuh"
+#include "kernels/cuda/wide_shape.cuh"
 
 namespace tinyloop::kernels {
 
@@ -29,52 +29,10 @@ NarrowProduct narrow_product(const ProductArgs& args, WeightType type) {
   return {tile_type(type), args.end, args.depth, args.units};
 }
 
-// At most 16 rows, which fit into shared memory.
-void launch_narrow(CudaContext& cuda, WeightType type, ProductArgs args, const NarrowShape& shape) {
-  TINYLOOP_CHECK(shape.bytes <= cuda.shared_limit());
-  args.ring = shape.ring;
-  args.ring_bytes = int32_t(shape.ring_bytes);
-  const LaunchShape launch{unsigned(shape.blocks), unsigned(shape.sets * kSetThreads),
-                           uint32_t(shape.bytes)};
-  with_tile_type(type, [&](auto t) {
-    with_end(args.end, [&](auto e) {
-      constexpr WeightType kType = decltype(t)::value;
-      constexpr ProductEnd kEnd = decltype(e)::value;
-      if (args.rows <= 8) {
-        cuda.launch(narrow_kernel<kType, 1, kEnd>, launch, args);
-      } else {
-        cuda.launch(narrow_kernel<kType, 2, kEnd>, launch, args);
-      }
-    });
-  });
-}
-
-template <int kTokens>
-void launch_wide(CudaContext& cuda, WeightType type, const ProductArgs& product, const RowView& x,
-                 bool split) {
-  auto args = argument_of<WideArgs>();
-  args.rows = row_tensor_map(x, product.rows, product.cols, kTokens);
-  args.product = product;
-  const auto row_blocks = unsigned((product.rows + kTokens - 1) / kTokens);
-  const auto units = unsigned(product.units);
-  with_tile_type(type, [&](auto t) {
-    constexpr WeightType kType = decltype(t)::value;
-    if constexpr (kTokens <= kMostSplitTokens) {
-      if (split) {
-        using Shape = WideShape<kType, kTokens, true>;
-        return cuda.launch(wide_kernel<kType, kTokens, true>,
-                           {{units * kProductGroups, row_blocks},
-                            kWideBlockThreads,
-                            uint32_t(Shape::kBytes),
-                            unsigned{kProductGroups}},
-                           args, Shape::kStartRegisters);
-      }
-    }
-    using Shape = WideShape<kType, kTokens, false>;
-    cuda.launch(wide_kernel<kType, kTokens, false>,
-                {{units, row_blocks}, kWideBlockThreads, uint32_t(Shape::kBytes)}, args,
-                Shape::kStartRegisters);
-  });
+void launch_narrow(CudaContext& cuda, WeightType type, const ProductArgs& args,
+                   const NarrowShape& shape) {
+  with_tile_type(
+      type, [&](auto t) { ProductKernels<decltype(t)::value>::launch_narrow(cuda, args, shape); });
 }
 
 // Fewer rows a block, then k split over the blocks of a cluster, where there would be too few
@@ -93,11 +51,14 @@ void launch_wide_product(CudaContext& cuda, WeightType type, ProductArgs args, c
   };
   const auto fills = [&](int32_t count) { return count * 4 >= cuda.sm_count() * 3; };
   const bool split = args.rows <= 128 && !fills(blocks(64));
-  if (args.rows <= 32) return launch_wide<32>(cuda, type, args, x, split);
-  if (args.rows <= 64 || split || !fills(blocks(128))) {
-    return launch_wide<64>(cuda, type, args, x, split);
+  WideCut cut{128, split};
+  if (args.rows <= 32) {
+    cut.tokens = 32;
+  } else if (args.rows <= 64 || split || !fills(blocks(128))) {
+    cut.tokens = 64;
   }
-  launch_wide<128>(cuda, type, args, x, false);
+  with_tile_type(
+      type, [&](auto t) { ProductKernels<decltype(t)::value>::launch_wide(cuda, args, x, cut); });
 }
 
 // Whether the narrow kernel can norm the rows as it reads them: each block does it anew, which is

@@ -1,0 +1,3 @@
+#include "kernels/cuda/product_kernels.cuh"
+
+template struct tinyloop::kernels::ProductKernels<tinyloop::kernels::WeightType::q8_0>;
