@@ -33,7 +33,6 @@ struct Work {
 struct LayerWork {
   const LayerStack& layers;
   double rows;
-  bool prompt;
 
   Work product(int32_t outputs, int32_t cols) const {
     return {double(layers.matrix_bytes(outputs, cols)), double(outputs) * cols * rows};
@@ -41,6 +40,7 @@ struct LayerWork {
   Work attention() const {
     const LayerShape& s = layers.options().shape;
     const double context = layers.options().context;
+    const bool prompt = layers.options().prompt;
     const double sequences = prompt ? 1 : rows;
     return {sequences * context * 2 * s.kv_width() * 2,
             rows * context * 2 * s.q_width() * (prompt ? 0.5 : 1)};
@@ -53,9 +53,9 @@ struct Op {
   std::function<void(int32_t layer)> run;
 };
 
-std::vector<Op> ops_of(LayerStack& layers, int32_t rows, bool prompt) {
+std::vector<Op> ops_of(LayerStack& layers, int32_t rows) {
   const LayerShape& s = layers.options().shape;
-  const LayerWork work{layers, double(rows), prompt};
+  const LayerWork work{layers, double(rows)};
   const Work qkv = work.product(s.q_width() + 2 * s.kv_width(), s.d_model);
   const Work output = work.product(s.d_model, s.q_width());
   const Work hidden = work.product(2 * s.ffn, s.d_model), down = work.product(s.d_model, s.ffn);
@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
   app.add_option("--context", context, "positions that a row attends to");
   app.add_option("--layers", count, "layers with weights of their own");
   app.add_option("--repeat", repeat, "runs, whose median counts");
-  app.add_option("--only", only, "this op alone, by its name");
+  app.add_option("--only", only, "ops with this in their name alone");
   app.add_flag("--prompt", prompt, "rows of one sequence, not of many");
   CLI11_PARSE(app, argc, argv);
   const auto* shape = std::find_if(std::begin(bench::kLayerShapes), std::end(bench::kLayerShapes),
@@ -133,14 +133,14 @@ int main(int argc, char** argv) {
   }
   kernels::Backend& backend = *made.value();
   const int32_t most_rows = *std::max_element(rows.begin(), rows.end());
-  LayerStack layers(backend,
-                    {*shape, *type, count, most_rows, std::max(context, prompt ? most_rows : 1)});
+  LayerStack layers(backend, {*shape, *type, count, most_rows,
+                              std::max(context, prompt ? most_rows : 1), prompt});
   std::printf("%s, %s, context %d, %s\n", shape_name.c_str(), type_name.c_str(), context,
               backend.description().c_str());
   for (int32_t n : rows) {
-    layers.take_rows(n, prompt);
-    for (const Op& op : ops_of(layers, n, prompt)) {
-      if (!only.empty() && only != op.name) continue;
+    layers.take_rows(n);
+    for (const Op& op : ops_of(layers, n)) {
+      if (!only.empty() && std::string(op.name).find(only) == std::string::npos) continue;
       const double us = time_us(backend, op, count, repeat);
       std::printf("%4d rows  %-15s %8.2f us  floor %7.2f  %3.0f %%\n", n, op.name, us,
                   op.work.floor_us(), 100 * op.work.floor_us() / us);

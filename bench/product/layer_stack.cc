@@ -17,7 +17,8 @@ namespace {
 
 constexpr size_t kCachedLayers = 4;
 
-// Tiles of random codes and of scales near 0.01; of random numbers near 0.01 in FP16.
+// Tiles of random codes and of scales near 0.01, of both signs, so that sums stay small; of random
+// numbers near 0.01 in FP16.
 std::vector<std::byte> random_tiles(WeightType type, size_t bytes, uint32_t seed) {
   std::vector<std::byte> tiles(bytes);
   auto* words = reinterpret_cast<uint32_t*>(tiles.data());
@@ -28,7 +29,7 @@ std::vector<std::byte> random_tiles(WeightType type, size_t bytes, uint32_t seed
   for (size_t at = 0; at < bytes; at += tile) {
     for (size_t i = plain ? 0 : codes; i < tile; i += 4) {
       uint32_t& word = words[(at + i) / 4];
-      word = (word & (plain ? 0x87ff87ffu : 0x03ff03ffu)) | 0x20002000u;
+      word = (word & (plain ? 0x87ff87ffu : 0x83ff83ffu)) | 0x20002000u;
     }
   }
   return tiles;
@@ -103,19 +104,21 @@ void LayerStack::make_pages() {
   cache_.layout = backend_.kv_layout(s.kv_heads, s.head_dim);
   page_bytes_ = cache_.layout.layer_bytes() * kCachedLayers;
   sequence_pages_ = (options_.context + kernels::kPagePositions - 1) / kernels::kPagePositions;
-  const int32_t count = options_.most_rows * sequence_pages_;
+  const int32_t sequences = options_.prompt ? 1 : options_.most_rows;
+  const int32_t count = sequences * sequence_pages_;
   std::byte* arena = keep(std::vector<std::byte>(size_t(count) * page_bytes_, std::byte{0x2c}));
   std::vector<std::byte*> pages;
   std::vector<int32_t> tables;
   for (int32_t i = 0; i < count; ++i) pages.push_back(arena + size_t(i) * page_bytes_);
-  for (int32_t r = 0; r < options_.most_rows; ++r) tables.push_back(r * sequence_pages_);
+  for (int32_t r = 0; r < sequences; ++r) tables.push_back(r * sequence_pages_);
   cache_.pages = keep(pages);
   cache_.tables = keep(tables);
   cache_.windows = keep(std::vector<int32_t>(tables.size(), 0));
 }
 
-void LayerStack::take_rows(int32_t rows, bool prompt) {
+void LayerStack::take_rows(int32_t rows) {
   rows_ = rows;
+  const bool prompt = options_.prompt;
   std::vector<int32_t> tables, positions;
   for (int32_t r = 0; r < rows; ++r) {
     tables.push_back(prompt ? 0 : r);
@@ -134,7 +137,7 @@ void LayerStack::take_rows(int32_t rows, bool prompt) {
 }
 
 kernels::RmsNormArgs LayerStack::norm() const {
-  return {main_, normed_, norm_weight_, rows_, 1, options_.shape.d_model, 1e-5f};
+  return {main_, normed_, norm_weight_, rows_, 1, options_.shape.d_model, 1e-5f, true};
 }
 
 void LayerStack::qkv(int32_t layer) {
@@ -157,7 +160,7 @@ void LayerStack::attention(int32_t layer) {
 }
 
 void LayerStack::output(int32_t layer) {
-  backend_.linear_add({weights_[size_t(layer)].o, attended_, main_, rows_}, normed_);
+  backend_.linear_add_before({weights_[size_t(layer)].o, attended_, main_, rows_}, normed_, norm());
 }
 
 void LayerStack::hidden(int32_t layer) {
@@ -167,7 +170,8 @@ void LayerStack::hidden(int32_t layer) {
 }
 
 void LayerStack::down(int32_t layer) {
-  backend_.linear_add({weights_[size_t(layer)].down, hidden_, main_, rows_}, normed_);
+  backend_.linear_add_before({weights_[size_t(layer)].down, hidden_, main_, rows_}, normed_,
+                             norm());
 }
 
 }  // namespace tinyloop::bench

@@ -32,12 +32,13 @@ class LayerStack {
     kernels::WeightType type;
     int32_t layers;
     int32_t most_rows;
-    int32_t context;  // positions that a row attends to, its own included
+    int32_t context;  // positions that the last row attends to, its own included
+    bool prompt;      // rows are the last ones of one sequence, else each of its own
   };
   LayerStack(kernels::Backend& backend, const Options& options);
 
-  // Of the passes to come: `rows` sequences' last positions, or the last `rows` of one sequence.
-  void take_rows(int32_t rows, bool prompt);
+  // Of the passes to come.
+  void take_rows(int32_t rows);
 
   void qkv(int32_t layer);
   void attention(int32_t layer);
