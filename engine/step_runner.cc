@@ -66,9 +66,7 @@ void StepRunner::run(const StepPlan& plan, HeadSink& sink) {
   if (entering_.rows() > 0) enter(entering_);
   if (iterating_.rows() > 0) iterate(iterating_);
   keep(plan, PrefixState::loop_rows);
-  if (leaving_.rows() > 0) {
-    for (int32_t c = 0; c < spec_.coda; ++c) layer(weights_.coda[size_t(c)], leaving_, c);
-  }
+  if (leaving_.rows() > 0) layers(weights_.coda, leaving_);
   keep(plan, PrefixState::final_row);
   head_.run(plan, sink);
 }
@@ -150,9 +148,7 @@ void StepRunner::enter(const RowBatch& batch) {
                   .rows = batch.rows(),
                   .scale = spec_.embedding_scale,
                   .y = main});
-  for (int32_t p = 0; p < spec_.prelude; ++p) {
-    layer(weights_.prelude[size_t(p)], batch, p);
-  }
+  layers(weights_.prelude, batch);
   if (spec_.injection != Injection::none) {
     backend_.copy_rows({main, buffers_.injected(batch.slots()), batch.rows(), spec_.d_model});
   }
@@ -169,9 +165,7 @@ void StepRunner::enter(const RowBatch& batch) {
 // iterations run together: only their page tables differ.
 void StepRunner::iterate(const RowBatch& batch) {
   inject(batch);
-  for (int32_t l = 0; l < spec_.shared; ++l) {
-    layer(weights_.shared[size_t(l)], batch, l);
-  }
+  layers(weights_.shared, batch);
   if (weights_.loop_norm) {
     const RowView main = buffers_.main(batch.slots());
     norm(main, weights_.loop_norm, main, batch.rows());
@@ -199,14 +193,25 @@ void StepRunner::inject(const RowBatch& batch) {
   }
 }
 
-void StepRunner::layer(const LayerWeights& weights, const RowBatch& batch, int32_t cache_layer) {
-  attention(weights, batch, cache_layer);
-  feed_forward(weights, batch);
+// One after another. Where a layer's last matrix prepares the norm that the next layer begins with,
+// that one need not be taken.
+void StepRunner::layers(const std::vector<LayerWeights>& all, const RowBatch& batch) {
+  bool prepared = false;
+  for (size_t l = 0; l < all.size(); ++l) {
+    prepared = attention(all[l], batch, int32_t(l), prepared);
+    prepared = feed_forward(all[l], batch, l + 1 < all.size() ? &all[l + 1] : nullptr, prepared);
+  }
+}
+
+kernels::RmsNormArgs StepRunner::norm_of(const WeightVector& weight, const RowView& y,
+                                         const RowBatch& batch, bool prepared) const {
+  const RowView main = buffers_.main(batch.slots());
+  return {main, y, weight.data, batch.rows(), 1, weight.size, spec_.eps, prepared};
 }
 
 // x += post(W_o · attn(rms(x)))
-void StepRunner::attention(const LayerWeights& weights, const RowBatch& batch,
-                           int32_t cache_layer) {
+bool StepRunner::attention(const LayerWeights& weights, const RowBatch& batch, int32_t cache_layer,
+                           bool prepared) {
   const int32_t rows = batch.rows(), head_dim = spec_.head_dim;
   const int32_t q_width = spec_.heads * head_dim, kv_width = spec_.kv_heads * head_dim;
   const RowView out = buffers_.attn_down();
@@ -216,9 +221,9 @@ void StepRunner::attention(const LayerWeights& weights, const RowBatch& batch,
 
   const RowView main = buffers_.main(batch.slots());
   const float* table = buffers_.rope_table();
-  if (backend_.wants_qkv() && !weights.q_norm && !weights.k_norm) {
+  if (begins_with_qkv(weights)) {
     const RowView x = buffers_.norm();
-    backend_.qkv({{main, x, weights.attn_norm.data, rows, 1, weights.attn_norm.size, spec_.eps},
+    backend_.qkv({norm_of(weights.attn_norm, x, batch, prepared),
                   {weights.q, x, q, rows},
                   {weights.k, x, k, rows},
                   {weights.v, x, v, rows},
@@ -235,37 +240,49 @@ void StepRunner::attention(const LayerWeights& weights, const RowBatch& batch,
   }
   backend_.attention({q, out, cache, rows, spec_.heads});
   if (in_panels(weights.o)) backend_.quantise_rows({out, out.as_q8(), rows, weights.o.cols});
-  join(weights.o, input_of(weights.o, out), weights.attn_post_norm, batch);
+  const kernels::RmsNormArgs next =
+      norm_of(weights.ffn_norm, input_of(weights.up, buffers_.norm()), batch, false);
+  return join(weights.o, input_of(weights.o, out), weights.attn_post_norm, batch,
+              is_fused(weights) ? &next : nullptr);
 }
 
 // x += post(W_down · act(W_gate · h, W_up · h)), h = rms(x)
-void StepRunner::feed_forward(const LayerWeights& weights, const RowBatch& batch) {
+bool StepRunner::feed_forward(const LayerWeights& weights, const RowBatch& batch,
+                              const LayerWeights* next_layer, bool prepared) {
   const int32_t rows = batch.rows();
   const RowView x = buffers_.norm(), hidden = input_of(weights.down, buffers_.attn_down());
-  const RowView main = buffers_.main(batch.slots());
   if (is_fused(weights)) {
     const RowView input = input_of(weights.up, x);
-    backend_.normed_ffn_hidden(
-        {main, input, weights.ffn_norm.data, rows, 1, weights.ffn_norm.size, spec_.eps},
-        {spec_.ffn_type, weights.gate, weights.up, input, hidden, rows});
+    backend_.normed_ffn_hidden(norm_of(weights.ffn_norm, input, batch, prepared),
+                               {spec_.ffn_type, weights.gate, weights.up, input, hidden, rows});
   } else {
     const RowView gate = buffers_.scratch1(), up = gate.from_column(spec_.ffn);
     const Projection projections[] = {{weights.up, up}, {weights.gate, gate}};
-    project_norm(main, weights.ffn_norm, std::span(projections).first(weights.gate ? 2 : 1), rows);
+    project_norm(buffers_.main(batch.slots()), weights.ffn_norm,
+                 std::span(projections).first(weights.gate ? 2 : 1), rows);
     backend_.ffn_activation({spec_.ffn_type, gate, up, hidden, rows, spec_.ffn});
   }
-  join(weights.down, hidden, weights.ffn_post_norm, batch);
+  kernels::RmsNormArgs next;
+  const bool folds = next_layer && begins_with_qkv(*next_layer);
+  if (folds) next = norm_of(next_layer->attn_norm, x, batch, false);
+  return join(weights.down, hidden, weights.ffn_post_norm, batch, folds ? &next : nullptr);
 }
 
-// The last matrix of a layer's branch; then the branch joins the residual stream.
-void StepRunner::join(const kernels::WeightMatrix& weights, const RowView& x,
-                      const WeightVector& post_norm, const RowBatch& batch) {
+// The last matrix of a layer's branch; then the branch joins the residual stream. Whether `next`,
+// the norm that comes behind, has been prepared.
+bool StepRunner::join(const kernels::WeightMatrix& weights, const RowView& x,
+                      const WeightVector& post_norm, const RowBatch& batch,
+                      const kernels::RmsNormArgs* next) {
   const RowView branch = buffers_.norm(), main = buffers_.main(batch.slots());
   const int32_t rows = batch.rows();
-  if (!post_norm) return backend_.linear_add({weights, x, main, rows}, branch);
-  backend_.linear({weights, x, branch, rows});
-  norm(branch, post_norm, branch, rows);
-  backend_.residual_add({branch, main, rows, spec_.d_model});
+  if (post_norm) {
+    backend_.linear({weights, x, branch, rows});
+    return backend_.normed_add(
+        {{branch, branch, post_norm.data, rows, 1, post_norm.size, spec_.eps}, main}, next);
+  }
+  if (next) return backend_.linear_add_before({weights, x, main, rows}, branch, *next);
+  backend_.linear_add({weights, x, main, rows}, branch);
+  return false;
 }
 
 void StepRunner::norm(const RowView& x, const WeightVector& weight, const RowView& y,

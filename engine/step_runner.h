@@ -47,9 +47,20 @@ class StepRunner {
   void enter(const RowBatch& batch);
   void iterate(const RowBatch& batch);
   void inject(const RowBatch& batch);
-  void layer(const LayerWeights& weights, const RowBatch& batch, int32_t cache_layer);
-  void attention(const LayerWeights& weights, const RowBatch& batch, int32_t cache_layer);
-  void feed_forward(const LayerWeights& weights, const RowBatch& batch);
+  void layers(const std::vector<LayerWeights>& all, const RowBatch& batch);
+  // Whether one op begins the layer.
+  bool begins_with_qkv(const LayerWeights& weights) const {
+    return backend_.wants_qkv() && !weights.q_norm && !weights.k_norm;
+  }
+  // Of the residual stream.
+  kernels::RmsNormArgs norm_of(const WeightVector& weight, const kernels::RowView& y,
+                               const RowBatch& batch, bool prepared) const;
+  // `prepared`: the norm that each begins with (RmsNormArgs::prepared). They return it for the norm
+  // that comes behind.
+  bool attention(const LayerWeights& weights, const RowBatch& batch, int32_t cache_layer,
+                 bool prepared);
+  bool feed_forward(const LayerWeights& weights, const RowBatch& batch,
+                    const LayerWeights* next_layer, bool prepared);
   void norm(const kernels::RowView& x, const WeightVector& weight, const kernels::RowView& y,
             int32_t rows);
   void project_norm(const kernels::RowView& x, const WeightVector& weight,
@@ -58,8 +69,8 @@ class StepRunner {
                const kernels::RowView& y, int32_t rows);
   void head_norm(const kernels::RowView& x, const WeightVector& weight, int32_t heads,
                  int32_t rows);
-  void join(const kernels::WeightMatrix& weights, const kernels::RowView& x,
-            const WeightVector& post_norm, const RowBatch& batch);
+  bool join(const kernels::WeightMatrix& weights, const kernels::RowView& x,
+            const WeightVector& post_norm, const RowBatch& batch, const kernels::RmsNormArgs* next);
 
   const ModelSpec& spec_;
   const ModelWeights& weights_;

@@ -24,6 +24,7 @@
 #include "kernels/kv_append.h"
 #include "kernels/linear.h"
 #include "kernels/logits.h"
+#include "kernels/normed_add.h"
 #include "kernels/pace.h"
 #include "kernels/qkv.h"
 #include "kernels/quantise_rows.h"
@@ -69,6 +70,19 @@ class Backend {
   virtual void linear_add(const LinearArgs& layer, const RowView& branch) {
     linear({layer.weights, layer.x, branch, layer.rows});
     residual_add({branch, layer.y, layer.rows, layer.weights.rows});
+  }
+  // The same. `next` is the norm that the op behind takes of y, qkv or normed_ffn_hidden; whether
+  // it has been prepared, which RmsNormArgs::prepared is to say there. Its y may be `branch`.
+  virtual bool linear_add_before(const LinearArgs& layer, const RowView& branch,
+                                 const RmsNormArgs& /*next*/) {
+    linear_add(layer, branch);
+    return false;
+  }
+  // A branch with a norm of its own joins the residual stream; `next` as above, or null.
+  virtual bool normed_add(const NormedAddArgs& args, const RmsNormArgs* /*next*/) {
+    rms_norm(args.norm);
+    residual_add({args.norm.y, args.y, args.norm.rows, args.norm.cols});
+    return false;
   }
   virtual void quantise_rows(const QuantiseRowsArgs& args) = 0;
   virtual void rope(const RopeArgs& args) = 0;

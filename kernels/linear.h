@@ -6,6 +6,7 @@
 
 #include <span>
 
+#include "kernels/rms_norm.h"
 #include "kernels/row_view.h"
 #include "kernels/weight.h"
 
@@ -29,8 +30,9 @@ inline RowView input_of(const WeightMatrix& weights, const RowView& x) {
 // Several layers at once, none of which reads what another writes.
 void linear_cpu(CpuContext& cpu, std::span<const LinearArgs> layers);
 void linear_cuda(CudaContext& cuda, std::span<const LinearArgs> layers);
-// y += W · x, y being f32.
-void linear_add_cuda(CudaContext& cuda, const LinearArgs& layer);
+// y += W · x, y being f32. `next`: the norm to be taken of y, or null; whether it has been prepared
+// (RmsNormArgs::prepared).
+bool linear_add_cuda(CudaContext& cuda, const LinearArgs& layer, const RmsNormArgs* next);
 
 inline void linear_cpu(CpuContext& cpu, const LinearArgs& layer) {
   linear_cpu(cpu, {&layer, 1});

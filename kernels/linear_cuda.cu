@@ -31,9 +31,11 @@ void linear_cuda(CudaContext& cuda, std::span<const LinearArgs> layers) {
   }
 }
 
-void linear_add_cuda(CudaContext& cuda, const LinearArgs& layer) {
+bool linear_add_cuda(CudaContext& cuda, const LinearArgs& layer, const RmsNormArgs* next) {
   const ProductLayer one{&layer.weights, layer.y};
-  launch_product(cuda, {&one, 1}, {layer.x, layer.rows}, {.end = ProductEnd::add});
+  if (next && !prepares_next(cuda, one, layer.rows, *next)) next = nullptr;
+  launch_product(cuda, {&one, 1}, {layer.x, layer.rows}, {.end = ProductEnd::add, .next = next});
+  return next != nullptr;
 }
 
 }  // namespace tinyloop::kernels

@@ -19,9 +19,21 @@ struct RmsNormArgs {
   int32_t groups = 1;  // 1: the whole row; heads: per-head norm of q or k
   int32_t cols = 0;
   float eps = 0.0f;
+  // Of a norm that a product takes along: the op that wrote x has prepared it, in y and in the
+  // backend's memory (Backend::linear_add_before, normed_add); it is the last one prepared.
+  bool prepared = false;
 };
+
+// Whether a CUDA product can take the norm along.
+inline bool is_foldable(const RmsNormArgs& norm) {
+  return norm.groups == 1 && norm.x.type == ScalarType::f32 && norm.y.type == ScalarType::f16 &&
+         !norm.y.index;
+}
 
 void rms_norm_cpu(CpuContext& cpu, const RmsNormArgs& args);
 void rms_norm_cuda(CudaContext& cuda, const RmsNormArgs& args);
+// What a folded norm wants (kernels/cuda/row_norm.cuh): y = x · w in FP16, not divided yet, and the
+// sums of squares in CudaContext::row_squares. groups = 1, y FP16 without an index.
+void prepare_norm_cuda(CudaContext& cuda, const RmsNormArgs& args);
 
 }  // namespace tinyloop::kernels

@@ -69,6 +69,33 @@ __global__ void __launch_bounds__(kThreads) rms_norm_kernel(const RmsNormParams 
   halves.report(args.counters);
 }
 
+struct PrepareParams {
+  DeviceRows x, y;
+  const float* weight;
+  float* squares;
+  DeviceCounters* counters;
+  int32_t cols;
+  int32_t aligned;  // vectors begin at multiples of 16 bytes
+};
+
+// A block prepares one row.
+__global__ void __launch_bounds__(kThreads) prepare_norm_kernel(const PrepareParams args) {
+  const int row = int(blockIdx.x), units = square_units(args.cols);
+  const int64_t from = row_start(args.x, row), to = row_start(args.y, row);
+  float* squares = args.squares + int64_t{row} * square_pitch(args.cols);
+  wait_for_previous();
+  release_next();
+  HalfPairs halves;
+  for (int first = 0; first < units * kTileOutputs; first += kThreads * 4) {
+    const int c = first + int(threadIdx.x) * 4;
+    const float4 v = load_four(args.x, from, c, args.cols, args.aligned);
+    put_prepared(args.y, to, c, args.cols, args.aligned, v, args.weight, halves);
+    const float sum = unit_squares<4>(pair_squares(v.x, v.y) + pair_squares(v.z, v.w), ~0u);
+    if (c % kTileOutputs == 0 && c < args.cols) squares[c / kTileOutputs] = sum;
+  }
+  halves.report(args.counters);
+}
+
 }  // namespace
 
 void rms_norm_cuda(CudaContext& cuda, const RmsNormArgs& args) {
@@ -85,6 +112,25 @@ void rms_norm_cuda(CudaContext& cuda, const RmsNormArgs& args) {
   params.aligned = is_aligned_f32(args.x) && args.cols % 4 == 0 && y_aligned ? 1 : 0;
   params.eps = args.eps;
   cuda.launch(rms_norm_kernel, {unsigned(args.rows) * unsigned(args.groups), kThreads}, params);
+}
+
+void prepare_norm_cuda(CudaContext& cuda, const RmsNormArgs& args) {
+  TINYLOOP_CHECK(args.groups == 1 && args.x.type == ScalarType::f32);
+  TINYLOOP_CHECK(args.y.type == ScalarType::f16 && !args.y.index);
+  if (args.rows == 0) return;
+  auto params = argument_of<PrepareParams>();
+  params.x = device_rows(args.x);
+  params.y = device_rows(args.y);
+  params.weight = args.weight;
+  params.squares = cuda.row_squares(size_t(args.rows) * size_t(square_pitch(args.cols)));
+  params.counters = cuda.counters();
+  params.cols = args.cols;
+  params.aligned = is_aligned_f32(args.x) && args.cols % 4 == 0 && args.y.stride % 4 == 0 &&
+                           reinterpret_cast<uintptr_t>(args.y.data) % 8 == 0 &&
+                           reinterpret_cast<uintptr_t>(args.weight) % 16 == 0
+                       ? 1
+                       : 0;
+  cuda.launch(prepare_norm_kernel, {unsigned(args.rows), kThreads}, params);
 }
 
 }  // namespace tinyloop::kernels

@@ -33,7 +33,14 @@ class CudaBackend final : public Backend {
   void rms_norm(const RmsNormArgs& args) override { rms_norm_cuda(context_, args); }
   void linear_all(std::span<const LinearArgs> layers) override { linear_cuda(context_, layers); }
   void linear_add(const LinearArgs& layer, const RowView&) override {
-    linear_add_cuda(context_, layer);
+    linear_add_cuda(context_, layer, nullptr);
+  }
+  bool linear_add_before(const LinearArgs& layer, const RowView&,
+                         const RmsNormArgs& next) override {
+    return linear_add_cuda(context_, layer, &next);
+  }
+  bool normed_add(const NormedAddArgs& args, const RmsNormArgs* next) override {
+    return normed_add_cuda(context_, args, next);
   }
   void quantise_rows(const QuantiseRowsArgs&) override;  // no op of this backend reads q8 rows
   void rope(const RopeArgs& args) override { rope_cuda(context_, args); }

@@ -33,8 +33,12 @@ __global__ void upload_kernel(UploadArgs args) {
   }
 }
 
+// Static and dynamic shared memory together may take 48 KiB without being asked for.
+constexpr uint32_t kPlainSharedBytes = (48u << 10) - kStaticShared;
+
 constexpr size_t kFirstWorkspace = size_t{8} << 20;
 constexpr size_t kFirstArrivals = size_t{16} << 10;
+constexpr size_t kFirstRowSquares = size_t{256} << 10;  // floats: 2048 rows of 2048 columns
 
 // Without code of its own for 9.0, the device runs what was made for 8.0.
 #ifdef TINYLOOP_CUDA_SM90A
@@ -88,6 +92,7 @@ CudaContext::CudaContext(int ordinal, size_t memory_budget_bytes)
   // What steps need as a rule, so that they allocate nothing.
   workspace(kFirstWorkspace);
   arrivals(kFirstArrivals);
+  row_squares(kFirstRowSquares);
 }
 
 CudaContext::~CudaContext() {
@@ -167,6 +172,11 @@ uint32_t* CudaContext::arrivals(size_t count) {
   return arrivals_.as<uint32_t>();
 }
 
+float* CudaContext::row_squares(size_t count) {
+  grow(row_squares_, count * sizeof(float), "square sums of rows");
+  return row_squares_.as<float>();
+}
+
 void CudaContext::use_cublas(std::span<const char* const> names) {
   make_current(device_);
   cublas_ = std::make_unique<CublasHandle>(memory_, stream_.get(), names);
@@ -202,8 +212,12 @@ void CudaContext::prepare(const void* function, uint32_t shared_bytes, int start
   make_current(device_);
   if (entry == shared_allowed_.end()) {
     if (start_registers > 0) check_registers(function, start_registers);
-    entry = shared_allowed_.emplace(function, 0u).first;
+    check_cuda(cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                    cudaSharedmemCarveoutMaxShared),
+               "cudaFuncSetAttribute");
+    entry = shared_allowed_.emplace(function, kPlainSharedBytes).first;
   }
+  if (entry->second >= shared_bytes) return;
   check_cuda(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   int(shared_bytes)),
              "cudaFuncSetAttribute");

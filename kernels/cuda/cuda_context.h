@@ -64,10 +64,7 @@ class CudaContext final : public PendingWork {
   template <class Argument>
   void launch(void (*kernel)(Argument), const LaunchShape& shape, const Argument& argument,
               int start_registers = 0) {
-    const auto* function = reinterpret_cast<const void*>(kernel);
-    if (shape.shared_bytes > kPlainSharedBytes || start_registers > 0) {
-      prepare(function, shape.shared_bytes, start_registers);
-    }
+    prepare(reinterpret_cast<const void*>(kernel), shape.shared_bytes, start_registers);
     list_.add(kernel, shape, argument);
   }
 
@@ -90,6 +87,9 @@ class CudaContext final : public PendingWork {
   // Counters of blocks that have arrived, all 0 between ops: who uses one leaves it at 0.
   uint32_t* arrivals(size_t count);
 
+  // Sums of squares beside the rows of the norm that was prepared last (kernels/rms_norm.h).
+  float* row_squares(size_t count);
+
   DeviceCounters* counters() { return counters_; }
 
   // From now on there is cuBLAS, with the work space that its products need. Throws Failure as
@@ -102,14 +102,13 @@ class CudaContext final : public PendingWork {
   void run(const Gemm& gemm);
 
  private:
-  // Static and dynamic shared memory together may take 48 KiB without being asked for.
-  static constexpr uint32_t kPlainSharedBytes = (48u << 10) - kStaticShared;
-
   void start_list();
   void note_step(bool replayed);
   // Whether the buffer had to be replaced by one of `bytes`; without memory for it, it stays.
   bool grow(DeviceBuffer& buffer, size_t bytes, const char* what);
-  // Work for the first launch of a kernel, and for one with more shared memory than any before.
+  // Work for the first launch of a kernel, and for one with more shared memory than any before. All
+  // kernels want the same share of a multiprocessor's memory to be shared memory: where two that
+  // follow one another do not, the second cannot start beside the first.
   void prepare(const void* function, uint32_t shared_bytes, int start_registers);
 
   int device_;
@@ -123,7 +122,7 @@ class CudaContext final : public PendingWork {
   int32_t new_steps_ = 0;    // one after another, that no graph was there for
   int32_t early_steps_ = 0;  // to come, of which each pass is started by itself
   CudaMemory memory_;
-  DeviceBuffer workspace_, arrivals_;
+  DeviceBuffer workspace_, arrivals_, row_squares_;
   std::unique_ptr<CublasHandle> cublas_;
   DeviceCounters* counters_ = nullptr;
   std::exception_ptr failure_;  // of a start; the context is of no use any more

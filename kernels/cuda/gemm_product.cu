@@ -42,7 +42,7 @@ struct GemmEnd {
       if (p < 2) beside = turn_of_pair(product, to, output);
     }
     HalfPairs halves;
-    end_product<kEnd>(product, to, output, sum, gate, beside, halves);
+    end_product<kEnd>(product, to, output, 1.0f, sum, gate, beside, halves);
     halves.report(product.counters);
   }
 

@@ -1,9 +1,9 @@
 // Products for up to 16 rows: bound by the stream of weights, and by how soon a block is done.
 //
-// Eight warps, a set, share 16 outputs, each with one group of k; a block has one set or two, which
-// share its rows. A warp streams its tiles through a ring of its own in shared memory, over all the
-// units of work that it will do. The ring fills before the rows are ready: weights do not depend on
-// the kernel ahead. A block takes about half of a multiprocessor, as a rule, so that the
+// Eight warps, a set, share 16 outputs, each with one group of k; a block has up to three sets,
+// which share its rows. A warp streams its tiles through a ring of its own in shared memory, over
+// all the units of work that it will do. The ring fills before the rows are ready: weights do not
+// depend on the kernel ahead. A block takes about half of a multiprocessor, as a rule, so that the
 // next kernel's blocks find room, and fill their rings, while this one still runs.
 #pragma once
 
@@ -251,12 +251,22 @@ struct NarrowTarget {
   }
 };
 
+// What the next norm wants of a pair that add has written, by all eight lanes of a row's unit.
+__device__ inline void end_row_unit(const ProductArgs& args, const NarrowThread& thread, int unit,
+                                    float2 y, float2 weights, HalfPairs& halves) {
+  const int output = unit * kTileOutputs + thread.pair, outputs = args.parts[0].weights.outputs;
+  if (output < outputs) put_next(args, thread.row, output, y, weights, halves);
+  const float squares = unit_squares<8>(pair_squares(y.x, y.y), 0xffu << (thread.lane / 8 * 8));
+  if (thread.pair != 0) return;
+  args.next.squares[int64_t{thread.row} * square_pitch(outputs) + unit] = squares;
+}
+
 // The set's units, from rows (x) and rings in shared memory to their ends.
 template <WeightType kType, int kEights, ProductEnd kEnd>
 __device__ inline void run_units(const ProductArgs& args, const NarrowThread& thread,
                                  const NarrowTarget& to,
                                  TileRing<kType, narrow_matrices(kEnd)>& ring, const __half* x,
-                                 int pitch, float* sums) {
+                                 int pitch, const float* factors, float* sums) {
   constexpr int kMatrices = narrow_matrices(kEnd);
   const int first = group_begin(thread.group, args.depth);
   const int end = group_begin(thread.group + 1, args.depth);
@@ -280,11 +290,14 @@ __device__ inline void run_units(const ProductArgs& args, const NarrowThread& th
     // All that the end needs is on its way before the products begin.
     ProductTarget target{};
     int output = 0;
-    float2 beside = {};
+    float2 beside = {}, weights = {};
     if (to.ends) {
       target = to.of(args, thread, part);
       output = (unit - target.part.first_unit) * kTileOutputs + thread.pair;
       if (kEnd == ProductEnd::add) beside = old_pair(target, output);
+      if (kEnd == ProductEnd::add && args.next.squares && output < target.part.weights.outputs) {
+        weights = next_weights(args, output);
+      }
       if (kEnd == ProductEnd::qkv) beside = turn_of_pair(args, target, output);
     }
 
@@ -306,10 +319,16 @@ __device__ inline void run_units(const ProductArgs& args, const NarrowThread& th
     if (unit != thread.first_unit()) sync_set(thread.set);  // the last unit's have been read
     put_sums(c, sums + thread.group * rows * sum_pitch(kMatrices), rows, thread.lane);
     sync_set(thread.set);
-    if (!to.ends || output >= target.part.weights.outputs) continue;
-    float2 sum[kMatrices] = {};
-    add_groups(sums + thread.row * sum_pitch(kMatrices) + thread.pair, rows, sum);
-    end_product<kEnd>(args, target, output, sum[kMatrices - 1], sum[0], beside, halves);
+    if (!to.ends) continue;
+    float2 y = {};
+    if (output < target.part.weights.outputs) {
+      float2 sum[kMatrices] = {};
+      add_groups(sums + thread.row * sum_pitch(kMatrices) + thread.pair, rows, sum);
+      y = end_product<kEnd>(args, target, output, factors[thread.row], sum[kMatrices - 1], sum[0],
+                            beside, halves);
+    }
+    if (kEnd == ProductEnd::add && args.next.squares)
+      end_row_unit(args, thread, unit, y, weights, halves);
   }
   halves.report(args.counters);
 }
@@ -322,7 +341,7 @@ __global__ void __launch_bounds__(register_threads(kEnd, kEights))
   constexpr int kMatrices = narrow_matrices(kEnd);
   extern __shared__ __align__(128) uint8_t memory[];
   __shared__ uint64_t barriers[kMostSets * kProductGroups][kRingStages];
-  __shared__ float group_sums[takes_norm(kEnd) ? kNarrowRows : 1][kProductGroups];
+  __shared__ float factors[kNarrowRows];
   const NarrowThread thread(int(blockDim.x) / kSetThreads);
   const int first = group_begin(thread.group, args.depth);
   const int end = group_begin(thread.group + 1, args.depth);
@@ -336,26 +355,16 @@ __global__ void __launch_bounds__(register_threads(kEnd, kEights))
                                   barriers[thread.warp], thread.first_unit(), thread.stride(),
                                   first, end, thread.lane);
   const NarrowTarget target(args, thread);
-  const RowShare share{first * kTileDepth, end * kTileDepth, thread.group,
-                       thread.set,         thread.sets,      thread.lane};
+  const RowShare share{first * kTileDepth, end * kTileDepth, thread.set, thread.sets, thread.lane};
 
   // ---- The rows ----
-  const auto stage_normed = [&](auto quads) {
-    const NormWeight<decltype(quads)::value> weight(args, share);
-    wait_for_previous();
-    release_next();
-    stage_normed_rows(args, share, pitch, rows, group_sums, weight);
-  };
-  if (takes_norm(kEnd) && args.norm_weight) {
-    (args.depth <= kProductGroups * 4) ? stage_normed(std::integral_constant<int, 2>{})
-                                       : stage_normed(std::integral_constant<int, 4>{});
-  } else {
-    wait_for_previous();
-    release_next();
-    stage_rows(args, share, pitch, rows);
-  }
+  wait_for_previous();
+  release_next();
+  stage_rows(args, share, pitch, rows);
+  stage_factors(args, thread.warp, thread.sets * kProductGroups, thread.lane, factors);
+  wait_all_copies();
   thread.sets > 1 ? __syncthreads() : __syncwarp();  // one set: a warp reads its own columns alone
-  run_units<kType, kEights, kEnd>(args, thread, target, ring, rows, pitch, sums);
+  run_units<kType, kEights, kEnd>(args, thread, target, ring, rows, pitch, factors, sums);
 }
 
 }  // namespace tinyloop::kernels

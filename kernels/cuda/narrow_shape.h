@@ -19,14 +19,13 @@ inline constexpr int kNarrowRows = 16;  // at most
 constexpr int narrow_matrices(ProductEnd end) {
   return end == ProductEnd::swiglu ? 2 : 1;
 }
-constexpr bool takes_norm(ProductEnd end) {
-  return end != ProductEnd::store && end != ProductEnd::add;
-}
-// Threads among which a multiprocessor's registers are shared out: 96 each where there is much to
-// keep, else 64, so that a block of two sets of the first kind leaves room for one set of the
-// second, which is the next kernel as a rule.
+// Threads among which a multiprocessor's registers are shared out: 80 or 96 each where there is
+// much to keep, else 64, so that a block of two sets leaves room for one of the next kernel, as a
+// rule. (Three sets would give each warp of many products one unit in place of two, and leave none:
+// what a product gains by them alone, a layer loses.)
 constexpr int register_threads(ProductEnd end, int eights) {
-  return takes_norm(end) || eights > 1 ? 640 : 1024;
+  if (eights > 1) return 640;
+  return end == ProductEnd::store || end == ProductEnd::add ? 1024 : 768;
 }
 // A set's sums: [group][row][output], padded.
 constexpr int sum_pitch(int matrices) {

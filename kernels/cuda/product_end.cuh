@@ -1,6 +1,7 @@
 // The ends of products: what finished sums turn into.
 #pragma once
 
+#include "kernels/cuda/row_norm.cuh"
 #include "kernels/cuda/tile_product.h"
 
 namespace tinyloop::kernels {
@@ -37,16 +38,23 @@ __device__ inline float2 turn_of_pair(const ProductArgs& args, const ProductTarg
   return __ldg(args.cos_sin + (int64_t{to.place.position} * head_dim + dim) / 2);
 }
 
+// Where dimension `dim` of a head's keys (part 1) or values (part 2) belongs. Four neighbours from
+// a multiple of 4 on lie side by side.
+__device__ inline __half* cache_address(const ProductArgs& args, const CachePlace& place, int part,
+                                        int head, int dim) {
+  return place.keys + (part == 2 ? args.cache.value_offset() : 0) + head * args.cache.head_stride +
+         DevicePages::matrix_place(dim);
+}
+
 __device__ inline void end_qkv(const ProductArgs& args, const ProductTarget& to, int output,
                                float2 sum, float2 turn, HalfPairs& halves) {
-  const int head_dim = args.cache.head_dim;
   if (to.part_index < 2) sum = turned(sum, turn);
   if (to.part_index == 0) {
     return store_pair(to.part.y, to.row_start + output, sum, true, halves);
   }
-  const int head = quotient(output, head_dim);
-  __half* at = to.place.keys + (to.part_index == 2 ? args.cache.value_offset() : 0) +
-               head * args.cache.head_stride + DevicePages::matrix_place(output - head * head_dim);
+  const int head = quotient(output, args.cache.head_dim);
+  __half* at =
+      cache_address(args, to.place, to.part_index, head, output - head * args.cache.head_dim);
   *reinterpret_cast<uint32_t*>(at) = halves(sum.x, sum.y);  // head_dim is even
 }
 
@@ -67,19 +75,42 @@ __device__ inline float2 old_pair(const ProductTarget& to, int output) {
   return old;
 }
 
-// Outputs `output` (even) and the next of one row. `gate` is read by swiglu; `beside` is what was
-// there for add, the pair's turn for qkv.
+// Outputs `output` (even) and the next of one row. `factor`: of the row's norm. `gate` is read by
+// swiglu; `beside` is what was there for add, the pair's turn for qkv. What add has written, zeros
+// beyond the outputs.
 template <ProductEnd kEnd>
-__device__ inline void end_product(const ProductArgs& args, const ProductTarget& to, int output,
-                                   float2 sum, float2 gate, float2 beside, HalfPairs& halves) {
+__device__ inline float2 end_product(const ProductArgs& args, const ProductTarget& to, int output,
+                                     float factor, float2 sum, float2 gate, float2 beside,
+                                     HalfPairs& halves) {
+  sum = {sum.x * factor, sum.y * factor};
   if constexpr (kEnd == ProductEnd::qkv) {
     end_qkv(args, to, output, sum, beside, halves);
+    return {};
   } else {
-    store_pair(
-        to.part.y, to.row_start + output,
-        {ended<kEnd>(args, sum.x, gate.x, beside.x), ended<kEnd>(args, sum.y, gate.y, beside.y)},
-        output + 1 < to.part.weights.outputs, halves);
+    if constexpr (kEnd == ProductEnd::swiglu) gate = {gate.x * factor, gate.y * factor};
+    const bool both = output + 1 < to.part.weights.outputs;
+    const float2 y = {ended<kEnd>(args, sum.x, gate.x, beside.x),
+                      ended<kEnd>(args, sum.y, gate.y, beside.y)};
+    store_pair(to.part.y, to.row_start + output, y, both, halves);
+    return {y.x, both ? y.y : 0.0f};
   }
+}
+
+// The weights of the next norm for outputs `output` (even) and the next.
+__device__ inline float2 next_weights(const ProductArgs& args, int output) {
+  const bool both = output + 1 < args.parts[0].weights.outputs;
+  return {__ldg(args.next.weight + output), both ? __ldg(args.next.weight + output + 1) : 0.0f};
+}
+
+// What the next norm wants of outputs `output` (even) and the next of row `row`, which add has
+// written: of the row in FP16. The squares are the caller's to sum up.
+__device__ inline void put_next(const ProductArgs& args, int row, int output, float2 y,
+                                float2 weights, HalfPairs& halves) {
+  const NextNorm& next = args.next;
+  const DeviceRows rows{next.rows, nullptr, next.stride, 1};
+  store_pair(rows, int64_t{row} * next.stride + output,
+             {__fmul_rn(y.x, weights.x), __fmul_rn(y.y, weights.y)},
+             output + 1 < args.parts[0].weights.outputs, halves);
 }
 
 }  // namespace tinyloop::kernels

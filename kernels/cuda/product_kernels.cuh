@@ -34,12 +34,10 @@ void launch_wide_blocks(CudaContext& cuda, const ProductArgs& product, const Row
   args.rows = row_tensor_map(x, product.rows, product.cols, kTokens);
   args.product = product;
   const auto row_blocks = unsigned((product.rows + kTokens - 1) / kTokens);
-  constexpr unsigned kCluster = kSplit ? kProductGroups : 1;
+  const auto units = unsigned(product.units);
+  const dim3 grid = kSplit ? dim3{units * kProductGroups, row_blocks} : dim3{row_blocks, units};
   cuda.launch(wide_kernel<kType, kTokens, kSplit>,
-              {{unsigned(product.units) * kCluster, row_blocks},
-               kWideBlockThreads,
-               uint32_t(Shape::kBytes),
-               kCluster},
+              {grid, kWideBlockThreads, uint32_t(Shape::kLaunchBytes), kSplit ? kProductGroups : 1},
               args, Shape::kStartRegisters);
 }
 

@@ -3,14 +3,9 @@
 #pragma once
 
 #include "kernels/cuda/tile_product.h"
+#include "kernels/cuda/wide_cut.h"
 
 namespace tinyloop::kernels {
-
-// How a wide launch is cut: rows of a block, and whether each group of k has a block of its own.
-struct WideCut {
-  int32_t tokens;
-  bool split;
-};
 
 template <WeightType kType>
 struct ProductKernels {

@@ -4,8 +4,7 @@
 #include "kernels/cuda/gemm_product.h"
 #include "kernels/cuda/plain_rows.h"
 #include "kernels/cuda/product_kernels.h"
-#include "kernels/cuda/row_norm.cuh"
-#include "kernels/cuda/wide_shape.cuh"
+#include "kernels/cuda/row_squares.h"
 
 namespace tinyloop::kernels {
 
@@ -35,55 +34,24 @@ void launch_narrow(CudaContext& cuda, WeightType type, const ProductArgs& args,
       type, [&](auto t) { ProductKernels<decltype(t)::value>::launch_narrow(cuda, args, shape); });
 }
 
-// Fewer rows a block, then k split over the blocks of a cluster, where there would be too few
-// blocks for the device.
-//
-// A block of 64 rows works about 256 cycles a tile (the tensor cores), of 32 rows little less (the
-// decoding). With blocks for three quarters of the multiprocessors at most a quarter of that is
-// lost; to split such a product would cost more: eight times the blocks, each with an exchange of
-// 64 x 128 sums. Split products of up to 128 rows take blocks of 64: two to a multiprocessor, which
-// of 128 rows there could not be.
 void launch_wide_product(CudaContext& cuda, WeightType type, ProductArgs args, const RowView& x) {
   number_units(args,
                (args.end == ProductEnd::swiglu ? kGroupOutputs : kWideOutputs) / kTileOutputs);
-  const auto blocks = [&](int32_t tokens) {
-    return args.units * ((args.rows + tokens - 1) / tokens);
-  };
-  const auto fills = [&](int32_t count) { return count * 4 >= cuda.sm_count() * 3; };
-  const bool split = args.rows <= 128 && !fills(blocks(64));
-  WideCut cut{128, split};
-  if (args.rows <= 32) {
-    cut.tokens = 32;
-  } else if (args.rows <= 64 || split || !fills(blocks(128))) {
-    cut.tokens = 64;
-  }
+  const WideCut cut =
+      wide_cut(cuda.sm_count(), {tile_type(type), args.units, args.depth, args.rows});
   with_tile_type(
       type, [&](auto t) { ProductKernels<decltype(t)::value>::launch_wide(cuda, args, x, cut); });
 }
 
-// Whether the narrow kernel can norm the rows as it reads them: each block does it anew, which is
-// cheaper than a launch.
-bool norms_on_the_way(const ProductArgs& args, const RmsNormArgs& norm) {
-  const int32_t group_cols = (args.depth + kProductGroups - 1) / kProductGroups * kTileDepth;
-  return takes_norm(args.end) && args.rows <= kNarrowRows && norm.groups == 1 &&
-         is_aligned_f32(norm.x) && args.cols % 4 == 0 && group_cols <= kNormedQuads * kNormStride;
-}
-
 // Up to as many rows as one launch takes; units are numbered by row tiles.
-void launch_rows(CudaContext& cuda, WeightType type, ProductArgs args, const ProductInput& input) {
+void launch_rows(CudaContext& cuda, WeightType type, ProductArgs args, RowView x) {
   const NarrowShape narrow =
       narrow_shape(narrow_device(cuda), narrow_product(args, type), args.rows);
   const bool fits = narrow.bytes <= cuda.shared_limit();
-  if (input.norm && fits && norms_on_the_way(args, *input.norm)) {
-    args.x = device_rows(input.norm->x);
-    args.norm_weight = input.norm->weight;
-    args.eps = input.norm->eps;
-    return launch_narrow(cuda, type, args, narrow);
-  }
-  if (input.norm) rms_norm_cuda(cuda, *input.norm);
-  // More rows than the narrow kernel takes, or such as it cannot take.
-  const bool wide = args.rows > kNarrowRows || (cuda.has_warp_groups() && !fits);
-  RowView x = input.x;
+  // More rows than the narrow kernel takes, or such as it cannot take, or not as well.
+  const bool wide =
+      args.rows > kNarrowRows ||
+      (cuda.has_warp_groups() && (!fits || prefers_wide(tile_type(type), args.end, args.rows)));
   if ((wide && x.index) || !is_plain(x, args.cols)) {
     const PlainCopy copy{x, args.rows, args.cols, args.depth * kTileDepth};
     x = plain_copy(cuda, copy, cuda.workspace(copy.bytes()));
@@ -96,18 +64,29 @@ void launch_rows(CudaContext& cuda, WeightType type, ProductArgs args, const Pro
 // Rows that one launch takes: all where there is the wide kernel, and enough of them or such as the
 // narrow one cannot take; else as many as that one's shared memory holds.
 int32_t most_rows(const CudaContext& cuda, const ProductArgs& args, WeightType type, int32_t rows) {
-  if (cuda.has_warp_groups() && rows > kNarrowRows) return rows;
+  if (cuda.has_warp_groups() &&
+      (rows > kNarrowRows || prefers_wide(tile_type(type), args.end, rows))) {
+    return rows;
+  }
   const int32_t most = narrow_rows(narrow_device(cuda), narrow_product(args, type));
   TINYLOOP_CHECK(most > 0 || cuda.has_warp_groups());
   return most > 0 ? most : rows;
 }
 
-RmsNormArgs from_row(const RmsNormArgs& norm, int32_t row, int32_t rows) {
-  RmsNormArgs part = norm;
-  part.x = norm.x.from_row(row);
-  part.y = norm.y.from_row(row);
-  part.rows = rows;
-  return part;
+// Sees to it that the rows are there, normed or with their squares beside them.
+void take_norm(CudaContext& cuda, const RmsNormArgs& norm, ProductArgs& args) {
+  if (!is_foldable(norm)) return rms_norm_cuda(cuda, norm);
+  if (!norm.prepared) prepare_norm_cuda(cuda, norm);
+  args.squares = cuda.row_squares(size_t(norm.rows) * size_t(square_pitch(norm.cols)));
+  args.norm_cols = norm.cols;
+  args.eps = norm.eps;
+}
+
+void put_next(CudaContext& cuda, const RmsNormArgs& next, ProductArgs& args) {
+  args.next.weight = next.weight;
+  args.next.rows = static_cast<__half*>(next.y.data);
+  args.next.squares = cuda.row_squares(size_t(next.rows) * size_t(square_pitch(next.cols)));
+  args.next.stride = next.y.stride;
 }
 
 }  // namespace
@@ -155,15 +134,27 @@ void launch_product(CudaContext& cuda, std::span<const ProductLayer> layers,
     return launch_gemm_product(cuda, layers, input, outcome);
   }
   ProductArgs args = product_args(cuda, layers, outcome);
+  if (input.norm) take_norm(cuda, *input.norm, args);
+  if (outcome.next) put_next(cuda, *outcome.next, args);
   const WeightType type = layers[0].weights->type;
   number_units(args, 1);
   const int32_t most = most_rows(cuda, args, type, input.rows);
   for (int32_t row = 0; row < input.rows; row += most) {
     take_rows(args, layers, outcome, row, std::min(most, input.rows - row));
-    RmsNormArgs norm;
-    if (input.norm) norm = from_row(*input.norm, row, args.rows);
-    launch_rows(cuda, type, args, {input.x.from_row(row), args.rows, input.norm ? &norm : nullptr});
+    launch_rows(cuda, type, args, input.x.from_row(row));
+    if (input.norm) args.squares += int64_t{most} * square_pitch(args.norm_cols);
+    if (!outcome.next) continue;
+    args.next.rows += int64_t{most} * args.next.stride;
+    args.next.squares += int64_t{most} * square_pitch(outcome.next->cols);
   }
+}
+
+bool prepares_next(const CudaContext& cuda, const ProductLayer& layer, int32_t rows,
+                   const RmsNormArgs& next) {
+  const bool aligned = reinterpret_cast<uintptr_t>(next.weight) % 16 == 0 &&
+                       reinterpret_cast<uintptr_t>(next.y.data) % 8 == 0;
+  return is_foldable(next) && aligned && next.cols == layer.weights->rows && next.rows == rows &&
+         !takes_gemm(cuda, {&layer, 1}, {{}, rows}, {.end = ProductEnd::add});
 }
 
 }  // namespace tinyloop::kernels

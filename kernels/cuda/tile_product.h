@@ -53,14 +53,25 @@ struct ProductPart {
   int32_t unused;
 };
 
+// The norm that reads what `add` writes next, to be folded into its product
+// (kernels/cuda/row_norm.cuh). Null: there is none.
+struct NextNorm {
+  const float* weight;
+  __half* rows;    // [rows][outputs], x · weight
+  float* squares;  // [rows][square_pitch(outputs)]
+  int32_t stride;  // of rows
+  int32_t unused;
+};
+
 struct ProductArgs {
   static constexpr int kMostParts = 3;
 
   ProductPart parts[kMostParts];
   DeviceRows x;
-  DevicePages cache;         // qkv
-  const float2* cos_sin;     // qkv: kernels/rope.h
-  const float* norm_weight;  // narrow: x is f32 and is normed on the way; else null
+  DevicePages cache;      // qkv
+  const float2* cos_sin;  // qkv: kernels/rope.h
+  const float* squares;   // of the rows' folded norm, whose factor the sums want; null: none
+  NextNorm next;          // add
   DeviceCounters* counters;
   int32_t part_count;
   int32_t units;
@@ -72,10 +83,10 @@ struct ProductArgs {
   ProductEnd end;
   float softcap;
   float eps;
-  int32_t unused;
+  int32_t norm_cols;  // of a row whose squares there are
 };
 static_assert(sizeof(ProductArgs) % 8 == 0 &&
-                  offsetof(ProductArgs, unused) + 4 == sizeof(ProductArgs),
+                  offsetof(ProductArgs, norm_cols) + 4 == sizeof(ProductArgs),
               "no padding: launches are compared by their bytes");
 
 // Matrices of one tile type and one number of columns, all read by the same rows.
@@ -87,17 +98,21 @@ struct ProductLayer {
 struct ProductInput {
   RowView x;
   int32_t rows = 0;
-  const RmsNormArgs* norm = nullptr;  // x is its y, and need not be written where nobody else reads
+  const RmsNormArgs* norm = nullptr;  // x is its y, and holds afterwards what it pleases
 };
 
 struct ProductOutcome {
   ProductEnd end = ProductEnd::store;
   float softcap = 0.0f;
   const QkvArgs* qkv = nullptr;
+  const RmsNormArgs* next = nullptr;  // add: the norm to be taken of y, one that can be folded
 };
 
 void launch_product(CudaContext& cuda, std::span<const ProductLayer> layers,
                     const ProductInput& input, const ProductOutcome& outcome);
+// Whether launch_product prepares `next`: mode fast does not.
+bool prepares_next(const CudaContext& cuda, const ProductLayer& layer, int32_t rows,
+                   const RmsNormArgs& next);
 
 // All but the rows, and how the work is cut.
 ProductArgs product_args(CudaContext& cuda, std::span<const ProductLayer> layers,

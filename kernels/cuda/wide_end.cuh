@@ -1,17 +1,22 @@
 // The ends of a block of the wide product (kernels/cuda/wide_product.cuh): sums to shared memory,
 // and from there, over the cluster where k is split, to where the results go.
+//
+// A block of 128 rows is as long at its end as it has to wait for what it reads there, so a thread
+// asks for many quads at once.
 #pragma once
 
-#include "kernels/cuda/product_end.cuh"
+#include "kernels/cuda/quad_end.cuh"
 #include "kernels/cuda/wide_shape.cuh"
 
 namespace tinyloop::kernels {
 
-// Where the block's results go. Staged by the host, so it is read ahead of the wait.
+// Where the block's results go, which the host has staged: read ahead of the wait. Factors of the
+// rows' norms: written behind it.
 template <int kTokens>
 struct WideTargets {
   CachePlace places[kTokens];  // qkv
   int32_t y_rows[kTokens];
+  float factors[kTokens];
 };
 
 template <class Shape>
@@ -22,11 +27,12 @@ class WideEnd {
       : args_(args),
         part_(part),
         part_index_(part_index),
-        rows_(args.rows - first_row),
+        first_row_(first_row),
+        rows_(min(args.rows - first_row, Shape::kTokens)),
         first_output_(first_output),
         targets_(targets) {
     const int token = int(threadIdx.x);
-    if (token >= min(Shape::kTokens, rows_)) return;
+    if (token >= rows_) return;
     targets.y_rows[token] =
         part.y.index ? __ldcg(part.y.index + first_row + token) : first_row + token;
     if (args.end == ProductEnd::qkv) {
@@ -34,97 +40,119 @@ class WideEnd {
     }
   }
 
-  // Pairs of outputs that a thread ends where k is split: the block ends an eighth of the rows.
-  static constexpr int kSplitPairs = 2;
-
-  // What the ends of pairs from pair `first` of this thread on read beside the sums.
-  template <ProductEnd kEnd, int kPairs>
-  __device__ void load(int first, float2 (&before)[kPairs]) const {
+  // The factors of the rows that this block ends, by the warps that multiply: all at once, while
+  // the first stage is on its way. They have been written once those warps have synchronised.
+  // (Without loops whose length differs from lane to lane: behind one the compiler keeps nothing in
+  // uniform registers, and the products spill.)
+  __device__ void find_factors(int warp, int lane) const {
+    constexpr int kRows = Shape::kSplit ? Shape::kSliceRows : Shape::kTokens;
+    constexpr int kOfWarp = (kRows + kWideWarps - 1) / kWideWarps;
+    const int begin = Shape::kSplit ? rank() * kRows : 0;
+    const float* squares = args_.squares;
+    if (!squares) {
+      if (int(threadIdx.x) < kRows) targets_.factors[begin + int(threadIdx.x)] = 1.0f;
+      return;
+    }
+    squares += int64_t{first_row_} * square_pitch(args_.norm_cols);
+    float factors[kOfWarp];
+    row_factors(squares, args_.norm_cols, args_.eps, begin + warp, kWideWarps,
+                min(rows_, begin + kRows), lane, factors);
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      before[i] = {};
-      const auto [token, output] = pair<kEnd>(first + i);
-      if (!has<kEnd>(token, output)) continue;
-      const ProductTarget to = target<kEnd>(token);
-      if (kEnd == ProductEnd::add) before[i] = old_pair(to, first_output_ + output);
-      if (kEnd == ProductEnd::qkv && part_index_ < 2) {
-        before[i] = turn_of_pair(args_, to, first_output_ + output);
-      }
+    for (int r = 0; r < kOfWarp; ++r) {
+      const int row = begin + warp + r * kWideWarps;
+      if (lane == r && row < begin + kRows) targets_.factors[row] = factors[r];
     }
   }
 
-  // The sums are in this block: all pairs.
+  // The sums are in this block: all quads.
   template <ProductEnd kEnd>
   __device__ void finish(const float* sums, HalfPairs& halves) const {
-    constexpr int kAll = Shape::kTokens * outputs(kEnd) / 2 / kWideThreads;
-    // Side by side, for the latency of what they read; few, for the size of the code.
-    constexpr int kPairs = kEnd == ProductEnd::add || kEnd == ProductEnd::qkv ? 4 : 2;
-    static_assert(kAll % kPairs == 0);
-#pragma unroll 1
-    for (int first = 0; first < kAll; first += kPairs) {
-      float2 before[kPairs];
-      load<kEnd>(first, before);
-#pragma unroll
-      for (int i = 0; i < kPairs; ++i) {
-        const auto [token, output] = pair<kEnd>(first + i);
-        const float* from = sums + token * kSumPitch + output;
-        float2 sum = *reinterpret_cast<const float2*>(from), gate = sum;
-        if (kEnd == ProductEnd::swiglu) {
-          sum = *reinterpret_cast<const float2*>(from + kGroupOutputs);
-        }
-        store<kEnd>(token, output, sum, gate, before[i], halves);
-      }
+    constexpr int kMost = Shape::kBlocks == 2 ? 4 : 8;  // for which there are registers
+    if (has_whole_quads(args_, part_, first_output_, outputs(kEnd))) {
+      finish_quads<kEnd, true, kMost>(sums, halves);
+    } else {
+      finish_quads<kEnd, false, 1>(sums, halves);
     }
   }
 
+  // Where k is split a thread ends one quad, or none: of the eighth of the rows that this rank has.
+  template <ProductEnd kEnd>
+  __device__ float4 load_split() const {
+    const int token = split_token<kEnd>();
+    if (token >= rows_) return {};
+    const ProductTarget to = target<kEnd>(token);
+    if (has_whole_quads(args_, part_, first_output_, outputs(kEnd))) {
+      return place_of<kEnd, true>().template load<kEnd>(args_, to);
+    }
+    return place_of<kEnd, false>().template load<kEnd>(args_, to);
+  }
   // The groups' sums of this rank's rows, one group after the other.
   template <ProductEnd kEnd>
-  __device__ void finish_split(const float* sums, const float2 (&before)[kSplitPairs],
-                               HalfPairs& halves) const {
-#pragma unroll
-    for (int i = 0; i < kSplitPairs; i += 2) {
-      const auto [token, output] = pair<kEnd>(i);
-      if (!has<kEnd>(token, output)) continue;
-      const float* from = sums + (token - rank() * Shape::kSliceRows) * kSumPitch + output;
-      const float4 gate = sum_of_groups(from);
-      const float4 sum = kEnd == ProductEnd::swiglu ? sum_of_groups(from + kGroupOutputs) : gate;
-      store<kEnd>(token, output, {sum.x, sum.y}, {gate.x, gate.y}, before[i], halves);
-      store<kEnd>(token, output + 2, {sum.z, sum.w}, {gate.z, gate.w}, before[i + 1], halves);
+  __device__ void finish_split(const float* sums, float4 before, HalfPairs& halves) const {
+    const int token = split_token<kEnd>();
+    if (token >= rows_) return;
+    const float* from = sums + (token - rank() * Shape::kSliceRows) * kSumPitch + column_of<kEnd>();
+    const float4 gate = sum_of_groups(from);
+    const float4 sum = kEnd == ProductEnd::swiglu ? sum_of_groups(from + kGroupOutputs) : gate;
+    if (has_whole_quads(args_, part_, first_output_, outputs(kEnd))) {
+      store<kEnd>(place_of<kEnd, true>(), token, sum, gate, before, halves);
+    } else {
+      store<kEnd>(place_of<kEnd, false>(), token, sum, gate, before, halves);
     }
   }
 
  private:
-  struct Pair {
-    int token;
-    int output;
-  };
-
   static constexpr int outputs(ProductEnd end) {
     return end == ProductEnd::swiglu ? kGroupOutputs : kWideOutputs;
   }
-  // Pair i of this thread. Two neighbours where k is split: sums are read by 16 bytes.
-  template <ProductEnd kEnd>
-  __device__ Pair pair(int i) const {
-    constexpr int kOutputs = outputs(kEnd);
-    if constexpr (Shape::kSplit) {
-      constexpr int kRows = Shape::kSliceRows;
-      const int quad = int(threadIdx.x) + i / 2 * kWideThreads;
-      const int token = quad / (kOutputs / 4);
-      return {token < kRows ? rank() * kRows + token : Shape::kTokens,
-              quad % (kOutputs / 4) * 4 + i % 2 * 2};
-    } else {
-      const int at = int(threadIdx.x) + i * kWideThreads;
-      return {at / (kOutputs / 2), at % (kOutputs / 2) * 2};
+  template <ProductEnd kEnd, bool kWhole, int kMost>
+  __device__ void finish_quads(const float* sums, HalfPairs& halves) const {
+    constexpr int kStep = kWideThreads / (outputs(kEnd) / 4), kAll = Shape::kTokens / kStep;
+    constexpr int kQuads = kAll < kMost ? kAll : kMost;
+    const auto place = place_of<kEnd, kWhole>();
+    sums += column_of<kEnd>();
+#pragma unroll 1
+    for (int token = int(threadIdx.x) / (outputs(kEnd) / 4); token < rows_;
+         token += kQuads * kStep) {
+      float4 before[kQuads];
+#pragma unroll
+      for (int i = 0; i < kQuads; ++i) {
+        const int t = token + i * kStep;
+        before[i] = t < rows_ ? place.template load<kEnd>(args_, target<kEnd>(t)) : float4{};
+      }
+#pragma unroll
+      for (int i = 0; i < kQuads; ++i) {
+        const int t = token + i * kStep;
+        if (t >= rows_) break;
+        const float* from = sums + t * kSumPitch;
+        const float4 gate = *reinterpret_cast<const float4*>(from);
+        float4 sum = gate;
+        if (kEnd == ProductEnd::swiglu) {
+          sum = *reinterpret_cast<const float4*>(from + kGroupOutputs);
+        }
+        store<kEnd>(place, t, sum, gate, before[i], halves);
+      }
     }
+  }
+
+  // A thread's quads stand at one column. A warp's are of one row, but for swiglu.
+  template <ProductEnd kEnd>
+  __device__ static int column_of() {
+    return int(threadIdx.x) % (outputs(kEnd) / 4) * 4;
+  }
+  template <ProductEnd kEnd, bool kWhole>
+  __device__ QuadPlace<kWhole> place_of() const {
+    return {args_, part_, part_index_, first_output_ + column_of<kEnd>()};
+  }
+  template <ProductEnd kEnd>
+  __device__ int split_token() const {
+    const int row = int(threadIdx.x) / (outputs(kEnd) / 4);
+    return row < Shape::kSliceRows ? rank() * Shape::kSliceRows + row : Shape::kTokens;
   }
   __device__ static int rank() {
     return int(blockIdx.x) % kProductGroups;
   }
 
-  template <ProductEnd kEnd>
-  __device__ bool has(int token, int output) const {
-    return token < min(Shape::kTokens, rows_) && first_output_ + output < part_.weights.outputs;
-  }
   template <ProductEnd kEnd>
   __device__ ProductTarget target(int token) const {
     return {part_, part_index_, int64_t{targets_.y_rows[token]} * part_.y.stride,
@@ -141,20 +169,29 @@ class WideEnd {
     }
     return sum;
   }
-  template <ProductEnd kEnd>
-  __device__ void store(int token, int output, float2 sum, float2 gate, float2 before,
+  template <ProductEnd kEnd, class Place>
+  __device__ void store(const Place& place, int token, float4 sum, float4 gate, float4 before,
                         HalfPairs& halves) const {
-    if (!has<kEnd>(token, output)) return;
-    end_product<kEnd>(args_, target<kEnd>(token), first_output_ + output, sum, gate, before,
-                      halves);
+    const float4 y = place.template finish<kEnd>(
+        args_, target<kEnd>(token), targets_.factors[token], sum, gate, before, halves);
+    if (kEnd != ProductEnd::add || !args_.next.squares) return;
+    const int row = first_row_ + token;
+    place.put_next(args_, row, y, halves);
+    // Of the quads of 16 outputs, in four neighbouring lanes of a warp whose lanes are all here.
+    const float squares = unit_squares<4>(pair_squares(y.x, y.y) + pair_squares(y.z, y.w), ~0u);
+    if (place.output() % kTileOutputs == 0 && place.any()) {
+      args_.next.squares[int64_t{row} * square_pitch(part_.weights.outputs) +
+                         place.output() / kTileOutputs] = squares;
+    }
   }
 
   const ProductArgs& args_;
   const ProductPart& part_;
   const int part_index_;
-  const int rows_;  // from the block's first on
+  const int first_row_;
+  const int rows_;  // of the block
   const int first_output_;
-  const WideTargets<Shape::kTokens>& targets_;
+  WideTargets<Shape::kTokens>& targets_;
 };
 
 // A thread's sums → shared memory, [row][output].

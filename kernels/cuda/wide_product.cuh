@@ -8,13 +8,13 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 
 #include "kernels/cuda/copies.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/tensor_map.h"
 #include "kernels/cuda/wide_end.cuh"
 #include "kernels/cuda/wide_shape.cuh"
+#include "kernels/cuda/wide_weights.cuh"
 
 namespace tinyloop::kernels {
 
@@ -120,55 +120,6 @@ class StageFiller {
   typename Shape::Barriers& barriers_;
   const int first_tile_, tiles_, first_row_, warp_, lane_;
 };
-
-// ---- Weights ------------------------------------------------------------------------------------
-
-// `kPieces` pieces of 16 bytes a lane. Lanes begin with different ones, so that eight neighbours
-// meet all banks, and turn them into their order afterwards.
-template <int kPieces>
-__device__ inline void load_turned(uint4 (&pieces)[kPieces], const uint8_t* codes, int lane) {
-  const int turn = lane * kPieces / 8 % kPieces;
-  const auto* from = reinterpret_cast<const uint4*>(codes) + lane * kPieces;
-#pragma unroll
-  for (int i = 0; i < kPieces; ++i) pieces[i] = from[(i + turn) % kPieces];
-#pragma unroll
-  for (int bit = 1; bit < kPieces; bit *= 2) {
-    uint4 turned[kPieces];
-#pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-      const uint4 &stays = pieces[i], &comes = pieces[(i + kPieces - bit) % kPieces];
-      const bool moves = (turn & bit) != 0;
-      turned[i] = {moves ? comes.x : stays.x, moves ? comes.y : stays.y, moves ? comes.z : stays.z,
-                   moves ? comes.w : stays.w};
-    }
-#pragma unroll
-    for (int i = 0; i < kPieces; ++i) pieces[i] = turned[i];
-  }
-}
-
-template <WeightType kType>
-__device__ inline WeightTile<kType> shared_tile(const uint8_t* tile, int lane) {
-  WeightTile<kType> weights;
-  if constexpr (kType == WeightType::f16) {
-    load_turned(weights.numbers, tile, lane);
-  } else if constexpr (kType == WeightType::q8_0) {
-    load_turned(weights.codes, tile, lane);
-    weights.scales = load_8(tile + tile_code_bytes(kType) + lane / 4 * 8);
-  } else {
-    weights.load(tile, lane);
-  }
-  return weights;
-}
-
-// The compiler does not decode before this point what it finds decoded after it.
-template <WeightType kType>
-__device__ inline void pin(WeightTile<kType>& weights) {
-  uint32_t words[sizeof(weights) / sizeof(uint32_t)];
-  memcpy(words, &weights, sizeof(weights));
-#pragma unroll
-  for (uint32_t& word : words) asm volatile("" : "+r"(word)::"memory");
-  memcpy(&weights, words, sizeof(weights));
-}
 
 // ---- Products -----------------------------------------------------------------------------------
 
@@ -311,8 +262,9 @@ __global__ void __launch_bounds__(kWideBlockThreads, WideShape<kType, kTokens, k
 
   // ---- Which outputs, which rows, which k ----
   const int rank = kSplit ? int(blockIdx.x) % kProductGroups : 0;
-  const int unit = kSplit ? int(blockIdx.x) / kProductGroups : int(blockIdx.x);
-  const int first_row = int(blockIdx.y) * kTokens;
+  // Blocks of all rows for one unit follow one another: its weights come from memory once.
+  const int unit = kSplit ? int(blockIdx.x) / kProductGroups : int(blockIdx.y);
+  const int first_row = int(kSplit ? blockIdx.y : blockIdx.x) * kTokens;
   const bool paired = args.end == ProductEnd::swiglu;
   int part_index = 0;  // of y
   for (int p = 1; p < args.part_count && !paired; ++p) {
@@ -361,9 +313,10 @@ __global__ void __launch_bounds__(kWideBlockThreads, WideShape<kType, kTokens, k
   StageReader<Shape> stages(memory, barriers, warp, lane);
   wait_for_previous();
   release_next();
-  float2 before[End::kSplitPairs];
+  ends.find_factors(warp, lane);
+  float4 before = {};
   if constexpr (kSplit) {
-    with_end(args.end, [&](auto e) { ends.template load<decltype(e)::value>(0, before); });
+    with_end(args.end, [&](auto e) { before = ends.template load_split<decltype(e)::value>(); });
   }
   float sums[kTokens / 2];  // a thread's share of 64 x kTokens
   add_products(stages, end - begin, args.depth, sums);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/tile_product.h"
+#include "kernels/cuda/wide_cut.h"
 
 namespace tinyloop::kernels {
 
@@ -10,12 +11,11 @@ inline constexpr int kWideThreads = kWideWarps * kWarp;
 inline constexpr int kFillWarps =
     4;  // that fill stages: a warp group, for registers to change hands
 inline constexpr int kWideBlockThreads = kWideThreads + kFillWarps * kWarp;
-inline constexpr int kGroupOutputs = 64;  // of a warp group
-inline constexpr int kWideOutputs = 2 * kGroupOutputs;
+static_assert(kWideOutputs == 2 * kGroupOutputs);
 inline constexpr int kRowBytes = kTileDepth * 2;    // of a row in a stage
 inline constexpr int kSumPitch = kWideOutputs + 4;  // floats: columns start in different banks
-inline constexpr size_t kOperandAlign = 1024;       // of stages of rows
-inline constexpr int kMostSplitTokens = 64;         // of a block where k is split
+inline constexpr size_t kMoreThanHalf = size_t{115} << 10;  // of a multiprocessor's 228 KiB
+inline constexpr size_t kOperandAlign = 1024;               // of stages of rows
 
 // Shared memory: the stages' rows, then their weights, in place of both later the sums; where k is
 // split, what other blocks send; then the barriers.
@@ -24,10 +24,7 @@ struct WideShape {
   static constexpr WeightType kType = kWeights;
   static constexpr int kTokens = kRows;
   static constexpr bool kSplit = kSplitDepth;
-  // Where registers allow it two blocks share a multiprocessor, so that those of the next kernel
-  // can bring their weights while those of this one work.
-  static constexpr int kBlocks =
-      kSplit || kTokens <= 32 || (kTokens == 64 && kType != WeightType::f16) ? 2 : 1;
+  static constexpr int kBlocks = wide_blocks({kTokens, kSplit});
   // Of a thread that multiplies, of one that does not; together what the block starts with, which
   // is what the compiler makes of the launch bounds (CudaContext::launch checks it).
   static constexpr int kManyRegisters = kBlocks == 2 ? 104 : 232;
@@ -64,6 +61,9 @@ struct WideShape {
   static constexpr size_t kReceivedAt = kWeightsAt + size_t{kStages} * kStageWeightBytes;
   static constexpr size_t kBarriersAt = kReceivedAt + kReceivedBytes;
   static constexpr size_t kBytes = kOperandAlign + kBarriersAt + sizeof(Barriers);
+  // What a block asks for: more than half of what there is, where none of its kind is to join it.
+  static constexpr size_t kLaunchBytes =
+      kBlocks == 2 && !kSplit && kBytes < kMoreThanHalf ? kMoreThanHalf : kBytes;
   static_assert(!kSplit || kTokens <= kMostSplitTokens);
   static_assert(kStageTiles <= kFillWarps);
   static_assert(kStages >= 2 && kReceivedAt >= size_t{kProductGroups} * kSliceBytes);

@@ -32,10 +32,11 @@ class CudaFastQkvTest : public CudaFastOpTest {
     std::vector<uint16_t> cache;
   };
 
-  // Rows that differ in the last bits of their sums differ by one rounding in FP16. NaNs and all
-  // that is not written: to the bit.
+  // Rows that differ in the last bits of their sums differ by one rounding in FP16; so do rows that
+  // the factor of their norm meets ahead of the product or behind it. NaNs and all that is not
+  // written: to the bit.
   static void expect_near(const Result& got, const Result& want, int32_t cols) {
-    const double most = 4e-5 * cols;
+    const double most = 2e-4 * cols;
     ASSERT_EQ(got.q.size(), want.q.size());
     for (size_t i = 0; i < got.q.size(); ++i) ASSERT_NEAR(got.q[i], want.q[i], most) << i;
     ASSERT_EQ(got.cache.size(), want.cache.size());

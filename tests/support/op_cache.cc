@@ -129,6 +129,31 @@ void OpCache::put(float value, std::byte* share, size_t index) const {
   }
 }
 
+void OpCache::learn(const std::vector<std::byte>& storage, size_t index, int32_t position,
+                    CachedSequence& s) const {
+  const auto page = size_t(pages_[size_t(tables_[index] + position / kPagePositions)]);
+  const std::byte* share = storage.data() + page * page_bytes_ + kLayer * layout_.layer_bytes();
+  const int32_t place = position % kPagePositions;
+  for (int32_t head = 0; head < layout_.kv_heads; ++head) {
+    for (int32_t d = 0; d < layout_.head_dim; ++d) {
+      const auto to = size_t((head * s.context + position) * layout_.head_dim + d);
+      s.keys[to] = get(share, layout_.key_index(head, place, d));
+      s.values[to] = get(share, layout_.value_index(head, place, d));
+    }
+  }
+}
+
+float OpCache::get(const std::byte* share, size_t index) const {
+  if (layout_.type == ScalarType::f16) {
+    uint16_t half;
+    std::memcpy(&half, share + index * 2, 2);
+    return from_half(half);
+  }
+  float value;
+  std::memcpy(&value, share + index * 4, 4);
+  return value;
+}
+
 Expected reference_attention(const AttentionShape& shape,
                              const std::vector<CachedSequence>& sequences, const CacheRows& rows,
                              const std::vector<float>& q) {

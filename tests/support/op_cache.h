@@ -73,6 +73,9 @@ class OpCache {
 
   kernels::KvView view(const DeviceCacheRows& rows) const;
   std::vector<std::byte> storage() const { return storage_->read(); }
+  // Puts into sequence number `index` what `storage` holds at one of its positions.
+  void learn(const std::vector<std::byte>& storage, size_t index, int32_t position,
+             CachedSequence& sequence) const;
 
  private:
   void place_pages(const std::vector<CachedSequence>& sequences,
@@ -80,6 +83,7 @@ class OpCache {
   void fill(const CachedSequence& sequence, size_t index, int32_t first_row,
             std::vector<std::byte>& storage) const;
   void put(float value, std::byte* share, size_t index) const;
+  float get(const std::byte* share, size_t index) const;
 
   kernels::KvLayout layout_;
   size_t page_bytes_;

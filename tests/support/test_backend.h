@@ -55,6 +55,13 @@ class TestBackend final : public kernels::Backend {
   void linear_add(const kernels::LinearArgs& layer, const kernels::RowView& branch) override {
     inner_->linear_add(layer, branch);
   }
+  bool linear_add_before(const kernels::LinearArgs& layer, const kernels::RowView& branch,
+                         const kernels::RmsNormArgs& next) override {
+    return inner_->linear_add_before(layer, branch, next);
+  }
+  bool normed_add(const kernels::NormedAddArgs& args, const kernels::RmsNormArgs* next) override {
+    return inner_->normed_add(args, next);
+  }
   void quantise_rows(const kernels::QuantiseRowsArgs& args) override {
     inner_->quantise_rows(args);
   }
