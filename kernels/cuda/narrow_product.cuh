@@ -336,7 +336,7 @@ __device__ inline void run_units(const ProductArgs& args, const NarrowThread& th
 // ---- The kernel ---------------------------------------------------------------------------------
 
 template <WeightType kType, int kEights, ProductEnd kEnd>
-__global__ void __launch_bounds__(register_threads(kEnd, kEights))
+__global__ void __launch_bounds__(register_threads(kEights))
     narrow_kernel(const __grid_constant__ ProductArgs args) {
   constexpr int kMatrices = narrow_matrices(kEnd);
   extern __shared__ __align__(128) uint8_t memory[];

@@ -19,13 +19,12 @@ inline constexpr int kNarrowRows = 16;  // at most
 constexpr int narrow_matrices(ProductEnd end) {
   return end == ProductEnd::swiglu ? 2 : 1;
 }
-// Threads among which a multiprocessor's registers are shared out: 80 or 96 each where there is
-// much to keep, else 64, so that a block of two sets leaves room for one of the next kernel, as a
-// rule. (Three sets would give each warp of many products one unit in place of two, and leave none:
-// what a product gains by them alone, a layer loses.)
-constexpr int register_threads(ProductEnd end, int eights) {
-  if (eights > 1) return 640;
-  return end == ProductEnd::store || end == ProductEnd::add ? 1024 : 768;
+// Threads among which a multiprocessor's registers are shared out: 80 each, 96 for two eights of
+// rows, so that a block of two sets leaves room for one of the next kernel, as a rule. (Three sets
+// would give each warp of many products one unit in place of two, and leave none: what a product
+// gains by them alone, a layer loses.)
+constexpr int register_threads(int eights) {
+  return eights > 1 ? 640 : 768;
 }
 // A set's sums: [group][row][output], padded.
 constexpr int sum_pitch(int matrices) {
