@@ -192,7 +192,7 @@ class RowSampler {
   // The rank of the greatest noisy value.
   __device__ uint64_t draw(float greatest) {
     const uint64_t least = least_rank(greatest);
-    const float least_scaled = terms_.min_p > 0.0f ? least_scaled_of(terms_.min_p) : -INFINITY;
+    const float least_scaled = least_scaled_of(terms_.min_p);
     uint64_t best = kNone;
     float best_value = -INFINITY;
     const bool aligned = reinterpret_cast<uintptr_t>(row_.row) % sizeof(float4) == 0;

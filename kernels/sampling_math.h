@@ -116,9 +116,9 @@ constexpr double log_of_weights(uint64_t sum) {
   return precise_log(static_cast<double>(sum) * 0x1p-40);
 }
 
-// The least scaled logit that min_p in (0, 1) leaves.
+// The least scaled logit that min_p in [0, 1) leaves.
 constexpr float least_scaled_of(float min_p) {
-  return static_cast<float>(precise_log(static_cast<double>(min_p)));
+  return min_p > 0.0f ? static_cast<float>(precise_log(static_cast<double>(min_p))) : kLeastLogit;
 }
 
 constexpr float logprob_of(float logit, float greatest, double log_sum) {
