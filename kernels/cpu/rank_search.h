@@ -28,8 +28,9 @@ class Beginning {
   float value_;
   uint32_t id_;
 };
-constexpr uint64_t kWholeRow = uint64_t{order_key(kLeastLogit)} << 32;
-constexpr uint64_t kFiniteOnes = uint64_t{order_key(-std::numeric_limits<float>::max())} << 32;
+inline constexpr uint64_t kWholeRow = uint64_t{order_key(kLeastLogit)} << 32;
+inline constexpr uint64_t kFiniteOnes = uint64_t{order_key(-std::numeric_limits<float>::max())}
+                                        << 32;
 
 // How a token counts towards a target: as one.
 struct CountOne {

@@ -108,10 +108,12 @@ GenerateRequest Clients::draw_generation(Op& op) {
   const int32_t room = op.slot->options.max_seq_len - int32_t(op.tokens.size());
   op.max_tokens = request.config.max_tokens = std::min(random_.between(1, kMostTokens), room);
   if (random_.one_in(5)) {
-    op.choosing = {random_.of({0.2f, 0.7f, 2.0f}), random_.of({0, 0, 3}), random_.next()};
+    op.choosing = {random_.of({0.0f, 0.2f, 0.7f, 2.0f}), random_.of({0, 0, 3}), random_.next(),
+                   random_.of({0.0f, 0.5f, 2.0f})};
     request.config.temperature = op.choosing.temperature;
     request.config.top_k = op.choosing.top_k;
     request.config.seed = op.choosing.seed;
+    request.config.frequency_penalty = op.choosing.frequency_penalty;
   }
   if (random_.one_in(5)) {
     op.stops = {{random_.between(0, kVocab - 1)}, {random_.between(0, 8), random_.between(0, 8)}};

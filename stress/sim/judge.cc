@@ -263,7 +263,7 @@ void judge_tokens(const Op& op, std::span<const int32_t> tokens) {
   Reference::Text text(reference(op.slot->file), op.window);
   for (size_t i = 0; i < op.tokens.size(); ++i) text.push(op.tokens[i], depth_of(op, i));
   for (size_t i = 0; i < tokens.size(); ++i) {
-    const int32_t expected = text.next_token(op.choosing);
+    const int32_t expected = text.next_token(op.choosing, op.tokens.size());
     if (tokens[i] != expected) {
       fail(op, "token " + std::to_string(i) + " is " + std::to_string(tokens[i]) + ", expected " +
                    std::to_string(expected));

@@ -106,8 +106,15 @@ Word Reference::layer(const LayerTags& tags, const Text& text, Row& row, size_t 
   return add(x, post_norms ? norm(tags.ffn_post_norm, down) : down);
 }
 
-int32_t Reference::Text::next_token(const Choosing& choosing) const {
-  const auto logits = logits_of(rows_.back()->head);
+int32_t Reference::Text::next_token(const Choosing& choosing, size_t prompt) const {
+  auto logits = logits_of(rows_.back()->head);
+  if (choosing.frequency_penalty != 0) {
+    std::array<uint32_t, kVocab> counts{};
+    for (size_t row = prompt; row < rows_.size(); ++row) ++counts[size_t(rows_[row]->token)];
+    for (size_t id = 0; id < logits.size(); ++id) {
+      logits[id] = kernels::penalised(logits[id], counts[id], {1, 0, choosing.frequency_penalty});
+    }
+  }
   std::array<int32_t, kVocab> order;
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),

@@ -21,6 +21,7 @@ struct Choosing {
   float temperature = 0;
   int32_t top_k = 0;
   uint64_t seed = 0;
+  float frequency_penalty = 0;
 };
 
 // Rows that have been computed are kept, in a tree of texts: later requests begin alike.
@@ -35,8 +36,8 @@ class Reference {
    public:
     Text(Reference& reference, int32_t window);
     void push(int32_t token, int32_t depth);
-    // After the last row.
-    int32_t next_token(const Choosing& choosing) const;
+    // After the last row. The first `prompt` rows are the prompt.
+    int32_t next_token(const Choosing& choosing, size_t prompt) const;
     float logprob(int32_t token) const;
 
    private:
