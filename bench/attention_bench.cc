@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/device_copy.h"
 #include "bench/samples.h"
 #include "kernels/attention_plan.h"
 #include "kernels/backend.h"
@@ -47,14 +48,6 @@ struct Settings {
   int32_t launches = 64;   // of a step
   double bandwidth = 4.4;  // TB/s
 };
-
-template <class T>
-DeviceBuffer copy_of(DeviceMemory& memory, const std::vector<T>& values) {
-  DeviceBuffer buffer(memory, std::max<size_t>(values.size() * sizeof(T), 1), MemoryUse::buffers);
-  if (!buffer) throw std::runtime_error("out of device memory");
-  memory.copy_in(buffer.data(), values.data(), values.size() * sizeof(T));
-  return buffer;
-}
 
 // Halves of 1/8 to 2, of either sign.
 std::vector<uint16_t> random_halves(size_t count) {

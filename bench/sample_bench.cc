@@ -10,10 +10,10 @@
 #include <cstdio>
 #include <functional>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "bench/device_copy.h"
 #include "bench/samples.h"
 #include "kernels/backend.h"
 
@@ -27,14 +27,6 @@ struct Settings {
   std::vector<int32_t> vocabs{49152}, rows{1, 8, 32, 64, 128};
   std::vector<float> spreads{1.0f, 4.0f};
 };
-
-template <class T>
-DeviceBuffer copy_of(DeviceMemory& memory, const std::vector<T>& values) {
-  DeviceBuffer buffer(memory, values.size() * sizeof(T), MemoryUse::buffers);
-  if (!buffer) throw std::runtime_error("out of device memory");
-  memory.copy_in(buffer.data(), values.data(), values.size() * sizeof(T));
-  return buffer;
-}
 
 // What the rows have beside their logits.
 struct Inputs {

@@ -24,6 +24,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/limits.h"
+
 namespace tinyloop::kernels {
 
 class CpuContext;
@@ -34,7 +36,8 @@ class CudaContext;
 inline constexpr int32_t kNoToken = -1;
 inline constexpr int32_t kAllMasked = -2;
 
-inline constexpr int32_t kMostCandidates = 64;  // log-probabilities beside the chosen token's
+// Log-probabilities beside the chosen token's.
+inline constexpr int32_t kMostCandidates = base::kMaxLogprobs;
 
 struct LogitBias {
   int32_t token;

@@ -17,10 +17,6 @@ using Row = std::span<const float>;
 
 // ---- Adjustments --------------------------------------------------------------------------------
 
-bool is_allowed(const SampleTerms& terms, size_t token) {
-  return !terms.mask || (terms.mask[token / 32] >> token % 32 & 1) != 0;
-}
-
 float penalised_logit(const SampleTerms& terms, size_t token, float logit) {
   if (!terms.counts || logit == kLeastLogit) return logit;
   return penalised(logit, terms.counts[token],
@@ -29,9 +25,10 @@ float penalised_logit(const SampleTerms& terms, size_t token, float logit) {
 
 void mask_row(const SampleTerms& terms, std::span<float> row) {
   for (size_t word = 0; word < mask_words(int32_t(row.size())); ++word) {
-    if (terms.mask[word] == ~0u) continue;
+    const uint32_t allowed = terms.mask[word];
+    if (allowed == ~0u) continue;
     for (size_t t = word * 32; t < std::min(word * 32 + 32, row.size()); ++t) {
-      if (!is_allowed(terms, t)) row[t] = kLeastLogit;
+      if ((allowed >> t % 32 & 1) == 0) row[t] = kLeastLogit;
     }
   }
 }

@@ -176,7 +176,7 @@ class RowSampler {
   __device__ static uint64_t count_one(float) { return 1; }
 
   __device__ uint64_t least_rank(float greatest) {
-    uint64_t least = rank_of(-std::numeric_limits<float>::max(), ~0u);  // all that are finite
+    uint64_t least = kFiniteOnes;
     if (terms_.top_k > 0 && terms_.top_k < args_.vocab) {
       least =
           search_.rank_at(row_, least, count_one, [&](uint64_t) { return uint64_t(terms_.top_k); });

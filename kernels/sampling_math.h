@@ -29,6 +29,10 @@ constexpr float value_of_key(uint32_t key) {
 constexpr uint64_t rank_of(float value, uint32_t id) {
   return uint64_t{order_key(value)} << 32 | uint32_t{~id};
 }
+// The least rank of any token, and of one whose logit is finite.
+inline constexpr uint64_t kWholeRow = uint64_t{order_key(kLeastLogit)} << 32;
+inline constexpr uint64_t kFiniteOnes = uint64_t{order_key(-std::numeric_limits<float>::max())}
+                                        << 32;
 constexpr int32_t token_of_rank(uint64_t rank) {
   return static_cast<int32_t>(~static_cast<uint32_t>(rank));
 }

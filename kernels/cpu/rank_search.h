@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 
 #include "kernels/cpu/row_scan.h"
@@ -28,9 +27,6 @@ class Beginning {
   float value_;
   uint32_t id_;
 };
-inline constexpr uint64_t kWholeRow = uint64_t{order_key(kLeastLogit)} << 32;
-inline constexpr uint64_t kFiniteOnes = uint64_t{order_key(-std::numeric_limits<float>::max())}
-                                        << 32;
 
 // How a token counts towards a target: as one.
 struct CountOne {
